@@ -1,0 +1,155 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The words that stand for something other than a path into the message.
+const (
+	eventTimeRecord = "record"  // the record's own timestamp
+	fromRecordKey   = "key"     // the record's key
+	keyDatePrefix   = "key:"    // event_time: a date inside the business key, by a layout
+	headerPrefix    = "header:" // key: a header by its name
+)
+
+var errSyntax = errors.New("cannot be read")
+
+func syntaxErrorf(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errSyntax, fmt.Sprintf(format, args...))
+}
+
+// checkLocator checks handlers.*.key.
+func checkLocator(s string) error {
+	if name, ok := strings.CutPrefix(s, headerPrefix); ok {
+		if name == "" {
+			return syntaxErrorf("%q names no header", s)
+		}
+		return nil
+	}
+	if s == fromRecordKey {
+		return nil
+	}
+	return checkPath(s)
+}
+
+// checkEventTime checks handlers.*.event_time.
+func checkEventTime(s string) error {
+	if layout, ok := strings.CutPrefix(s, keyDatePrefix); ok {
+		for _, part := range []string{"2006", "01", "02"} {
+			if !strings.Contains(layout, part) {
+				return syntaxErrorf("%q needs a date layout with 2006, 01 and 02, such as key:20060102", s)
+			}
+		}
+		return nil
+	}
+	if s == "" || s == eventTimeRecord {
+		return nil
+	}
+	return checkPath(s)
+}
+
+// checkPath checks a path such as data.order.id, where \. is a dot inside a name.
+func checkPath(s string) error {
+	rest := strings.ReplaceAll(strings.ReplaceAll(s, `\\`, "x"), `\.`, "x")
+	if slices.Contains(strings.Split(rest, "."), "") {
+		return syntaxErrorf("path %q has an empty part", s)
+	}
+	if strings.Contains(rest, `\`) {
+		return syntaxErrorf(`path %q: only \. and \\ are escapes`, s)
+	}
+	return nil
+}
+
+var errMemorySince = errors.New("expected a date (2026-11-01) or RFC 3339")
+
+// memorySince reads memory_since: a date means its midnight in the ledger's zone. Not set: zero.
+func (h HandlerConfig) memorySince(loc *time.Location) (time.Time, error) {
+	if h.MemorySince == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.ParseInLocation(time.DateOnly, h.MemorySince, loc); err == nil {
+		return t.UTC(), nil
+	}
+	t, err := time.Parse(time.RFC3339, h.MemorySince)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q: %w", h.MemorySince, errMemorySince)
+	}
+	return t.UTC().Truncate(time.Millisecond), nil
+}
+
+// Handler is one configured handler, ready for use.
+type Handler struct {
+	HandlerConfig
+
+	Name string
+	// Since is what memory_since vouches for; zero: nothing.
+	Since time.Time
+}
+
+// HandlersOf returns the handlers of a topic by name, those of one biz_type where it is not empty.
+func (c *Config) HandlersOf(topic, bizType string) ([]Handler, error) {
+	var found []Handler
+	for _, name := range slices.Sorted(maps.Keys(c.Handlers)) {
+		h := c.Handlers[name]
+		if h.Topic != topic || bizType != "" && h.BizType != bizType {
+			continue
+		}
+		since, err := h.memorySince(c.location)
+		if err != nil {
+			return nil, usageErrorf("handlers.%s.memory_since: %w", name, err)
+		}
+		found = append(found, Handler{Name: name, HandlerConfig: h, Since: since})
+	}
+	return found, nil
+}
+
+// Handler returns the one handler that a command means: the topic's only one, or the one of bizType. None or several is a
+// usage error that lists what there is.
+func (c *Config) Handler(topic, bizType string) (Handler, error) {
+	found, err := c.HandlersOf(topic, bizType)
+	if err != nil {
+		return Handler{}, err
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return Handler{}, c.noHandler(topic, bizType)
+	}
+	return Handler{}, usageErrorf("topic %q feeds several handlers: say which with --biz-type: %s", topic, describeHandlers(found))
+}
+
+func (c *Config) noHandler(topic, bizType string) error {
+	others, err := c.HandlersOf(topic, "")
+	if err != nil {
+		return err
+	}
+	if bizType != "" && len(others) > 0 {
+		return usageErrorf("topic %q has no handler of biz_type %q; it has %s", topic, bizType, describeHandlers(others))
+	}
+	topics := map[string]bool{}
+	for _, h := range c.Handlers {
+		topics[h.Topic] = true
+	}
+	names := slices.Sorted(maps.Keys(topics))
+	hint := "the configuration has none at all"
+	if near, ok := nearest(topic, names); ok {
+		hint = fmt.Sprintf("did you mean topic %q?", near)
+	} else if len(names) > 0 {
+		hint = "there are handlers for " + strings.Join(names, ", ")
+	}
+	return usageErrorf("no handler is configured for topic %q; %s", topic, hint)
+}
+
+func describeHandlers(hs []Handler) string {
+	texts := make([]string, len(hs))
+	for i, h := range hs {
+		texts[i] = fmt.Sprintf("%s (handler %s)", h.BizType, h.Name)
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,8 @@
+// Command idemctl is the operators' toolkit over a Kafka consumer made idempotent by a Redis filter and a MySQL ledger.
+package main
+
+import "os"
+
+func main() {
+	os.Exit(run(os.Args[1:], systemStreams(), os.Environ))
+}

@@ -1,0 +1,62 @@
+package mysqlx
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// Server error numbers that decide something here. The names are the servers' own.
+const (
+	ErrDupEntry            = 1062 // a unique key, which one is not said reliably
+	ErrNoSuchTable         = 1146
+	ErrLockWaitTimeout     = 1205 // rolls back the statement only
+	ErrLockDeadlock        = 1213 // the server has rolled back the whole transaction
+	ErrCheckread           = 1020 // MariaDB 11.6+: row changed since the snapshot (innodb_snapshot_isolation)
+	ErrSPDoesNotExist      = 1305 // also: SAVEPOINT does not exist
+	ErrTableExists         = 1050
+	ErrBadTable            = 1051 // DROP or RENAME of a table that is not there
+	ErrNoSuchTableInEngine = 1932
+	ErrAccessDenied        = 1045
+	ErrDBAccessDenied      = 1044
+	ErrTableAccessDenied   = 1142
+	ErrBadDB               = 1049
+	ErrParse               = 1064
+	ErrBadField            = 1054
+	ErrQueryInterrupted    = 1317
+)
+
+// Number returns the server's error number, or 0 for an error that no server sent.
+func Number(err error) uint16 {
+	var me *mysql.MySQLError
+	if errors.As(err, &me) {
+		return me.Number
+	}
+	return 0
+}
+
+// IsRetryable reports an error after which the whole transaction may be run again: deadlock, lock wait timeout, or a row
+// changed since the snapshot.
+func IsRetryable(err error) bool {
+	switch Number(err) {
+	case ErrLockDeadlock, ErrLockWaitTimeout, ErrCheckread:
+		return true
+	}
+	return false
+}
+
+// IsConnLost reports that no answer came from the server: what the last statement did is unknown.
+func IsConnLost(err error) bool {
+	if err == nil || Number(err) != 0 {
+		return false
+	}
+	var ne net.Error
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, mysql.ErrBusyBuffer) ||
+		errors.As(err, &ne) || errors.Is(err, context.DeadlineExceeded)
+}

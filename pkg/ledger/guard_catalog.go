@@ -1,0 +1,101 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/idemctl/idemctl/internal/mysqlx"
+	"github.com/idemctl/idemctl/pkg/partition"
+)
+
+// snapshot is a catalog that was checked against the tables it lists. It is never changed, only replaced.
+type snapshot struct {
+	partition.Catalog
+	// edge is the horizon plus slack: a business time after it is within the ledger's memory.
+	edge       time.Time
+	registered bool
+}
+
+// covers reports whether the ledger's memory is complete for this time.
+func (s *snapshot) covers(t time.Time) bool { return t.After(s.edge) }
+
+// names are all the names under which a key may be found, the home's aside.
+func (s *snapshot) names(t partition.Table) []string {
+	if t.Also != "" {
+		return []string{t.Name, t.Also}
+	}
+	return []string{t.Name}
+}
+
+// current returns the snapshot in hand.
+func (g *Guard) current() *snapshot {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.snap
+}
+
+// reload reads the catalog again and checks the tables it lists (invariant 5).
+func (g *Guard) reload(ctx context.Context) (*snapshot, error) {
+	cat, err := partition.LoadCatalog(ctx, g.opts.Store.read, g.opts.Store.scheme)
+	if err != nil {
+		return nil, err
+	}
+	if cat.TimeZone != g.opts.Zone.String() {
+		return nil, fmt.Errorf("%w: the catalog says %s, this guard says %s", ErrTimeZone, cat.TimeZone, g.opts.Zone)
+	}
+	s := &snapshot{Catalog: cat}
+	var names []string
+	for _, t := range cat.Tables {
+		names = append(names, s.names(t)...)
+	}
+	found, err := partition.VerifyTables(ctx, g.opts.Store.read, names)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range cat.Tables {
+		if t.State == partition.Live && !found[t.Name] {
+			return nil, fmt.Errorf("%w: %s is in the catalog, but not there or not to be seen by this user", ErrMonthMissing, t.Name)
+		}
+	}
+	if err := s.setEdge(ctx, g); err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.snap = s
+	return s, nil
+}
+
+// setEdge takes the horizon from the catalog, or, for a biz_type that has never claimed, what it would be from now on.
+func (s *snapshot) setEdge(ctx context.Context, g *Guard) error {
+	h, ok := s.Horizon(g.opts.BizType)
+	s.registered = ok
+	if !ok {
+		now, err := mysqlx.Now(ctx, g.opts.Store.read)
+		if err != nil {
+			return err
+		}
+		h = s.FirstHorizon(g.opts.BizType, now, g.opts.MemorySince)
+	}
+	s.edge = h.Add(g.opts.Slack)
+	return nil
+}
+
+// register writes down since when the ledger remembers this guard's biz_type, once.
+func (g *Guard) register(ctx context.Context) error {
+	if g.current().registered {
+		return nil
+	}
+	if _, err := partition.Register(ctx, g.opts.Store.read, g.opts.Store.scheme, g.opts.BizType, g.opts.MemorySince); err != nil {
+		return fmt.Errorf("first claim of %s: %w", g.opts.BizType, err)
+	}
+	_, err := g.reload(ctx)
+	return err
+}
+
+// Horizon is up to when the ledger's memory of this guard's biz_type may be incomplete, slack included.
+func (g *Guard) Horizon() time.Time { return g.current().edge }
+
+// LedgerID is the id that this ledger's COMPLETED markers carry.
+func (g *Guard) LedgerID() string { return g.current().LedgerID }

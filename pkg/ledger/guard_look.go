@@ -1,0 +1,205 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/idemctl/idemctl/internal/mysqlx"
+	"github.com/idemctl/idemctl/pkg/partition"
+)
+
+// LookPage is how many keys one page of look-ups carries at most: an IN list that the range optimizer still takes.
+const LookPage = 500
+
+// lookAttempts bounds how often looks are repeated because the catalog changed under them.
+const lookAttempts = 10
+
+// Classify says what Do would do with each message, by looks alone: nothing is written anywhere. Executed reads as "would
+// execute"; the same key twice among the messages is not told apart.
+func (g *Guard) Classify(ctx context.Context, messages []Message) ([]Result, error) {
+	results := make([]Result, len(messages))
+	var ask []int
+	for i, m := range messages {
+		if res, bad := g.refuse(m); bad {
+			results[i] = res
+		} else {
+			ask = append(ask, i)
+		}
+	}
+	for page := range pages(ask, LookPage) {
+		if err := g.classifyPage(ctx, messages, page, results); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// pages cuts a list into pieces of at most n.
+func pages[T any](list []T, n int) func(yield func([]T) bool) {
+	return func(yield func([]T) bool) {
+		for len(list) > 0 {
+			k := min(n, len(list))
+			if !yield(list[:k]) {
+				return
+			}
+			list = list[k:]
+		}
+	}
+}
+
+func (g *Guard) classifyPage(ctx context.Context, messages []Message, page []int, results []Result) error {
+	markers, degraded, err := g.lookMarkers(ctx, messages, page)
+	if err != nil {
+		return err
+	}
+	rows, snap, err := g.lookRows(ctx, messages, page)
+	if err != nil {
+		return err
+	}
+	for n, i := range page {
+		m := messages[i]
+		res, err := g.classify(m, snap, rows[m.Key.OrderID], markers[n])
+		if err != nil {
+			return err
+		}
+		res.Marker, res.Degraded = markers[n], degraded
+		results[i] = res
+	}
+	return nil
+}
+
+func (g *Guard) lookMarkers(ctx context.Context, messages []Message, page []int) ([]Marker, bool, error) {
+	if g.opts.Filter == nil {
+		return make([]Marker, len(page)), false, nil
+	}
+	keys := make([]Key, len(page))
+	for n, i := range page {
+		keys[n] = messages[i].Key
+	}
+	markers, err := g.opts.Filter.Look(ctx, keys)
+	if errors.Is(err, ErrFilterAway) {
+		return make([]Marker, len(page)), true, nil
+	}
+	return markers, false, err
+}
+
+// classify combines what both stores say of one message.
+func (g *Guard) classify(m Message, snap *snapshot, row *Entry, marker Marker) (Result, error) {
+	if row != nil {
+		res := existing(m, row)
+		if res.Outcome == AbsorbedLedger && g.opts.Filter != nil && g.opts.Filter.trusts(marker, snap.LedgerID) {
+			res.Outcome = AbsorbedFilter
+		}
+		return res, nil
+	}
+	_, home := snap.Home(g.month(m))
+	switch {
+	case marker.State == MarkerProcessing:
+		return inFlight(marker), nil
+	case !home || (!snap.covers(m.Time) && g.opts.BeyondHorizon != Run) || (marker.State == MarkerCompleted && g.opts.Phantom != Run):
+		return g.absent(m, snap, home, marker)
+	}
+	return Result{Outcome: Executed}, nil
+}
+
+// lookRows reads the rows of a page of messages: first in their home months, then what was not found in all the others. The
+// generation is read last, and must be the one in hand.
+func (g *Guard) lookRows(ctx context.Context, messages []Message, page []int) (map[string]*Entry, *snapshot, error) {
+	for range lookAttempts {
+		snap := g.current()
+		rows, err := g.lookIn(ctx, snap, messages, page)
+		if err == nil {
+			var gen int64
+			if gen, err = g.opts.Store.generation(ctx, g.opts.Store.read); err == nil && gen == snap.Generation {
+				return rows, snap, nil
+			}
+		}
+		if err != nil && mysqlx.Number(err) != mysqlx.ErrNoSuchTable {
+			return nil, nil, fmt.Errorf("look up %d keys: %w", len(page), err)
+		}
+		if _, err := g.reload(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	return nil, nil, partition.ErrCatalogChanged
+}
+
+func (g *Guard) lookIn(ctx context.Context, snap *snapshot, messages []Message, page []int) (map[string]*Entry, error) {
+	rows := make(map[string]*Entry, len(page))
+	home := map[partition.Month][]string{}
+	asked := make(map[string]bool, len(page))
+	for _, i := range page {
+		m := messages[i]
+		if !asked[m.Key.OrderID] {
+			asked[m.Key.OrderID] = true
+			home[g.month(m)] = append(home[g.month(m)], m.Key.OrderID)
+		}
+	}
+	for _, t := range snap.Tables {
+		if err := g.lookTable(ctx, snap, t, home[t.Month], rows); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range snap.Tables {
+		var rest []string
+		for month, ids := range home {
+			if month == t.Month {
+				continue
+			}
+			for _, id := range ids {
+				if rows[id] == nil {
+					rest = append(rest, id)
+				}
+			}
+		}
+		if err := g.lookTable(ctx, snap, t, rest, rows); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+func (g *Guard) lookTable(ctx context.Context, snap *snapshot, t partition.Table, ids []string, rows map[string]*Entry) error {
+	var err error
+	for _, name := range snap.names(t) {
+		var found []Entry
+		if found, err = g.opts.Store.findAll(ctx, g.opts.Store.read, name, g.opts.BizType, ids); err == nil {
+			for i := range found {
+				rows[found[i].Key.OrderID] = &found[i]
+			}
+			return nil
+		}
+		if mysqlx.Number(err) != mysqlx.ErrNoSuchTable {
+			return err
+		}
+	}
+	return err
+}
+
+// findAnywhere reads a key's row from whichever month has it, by a plain read.
+func (g *Guard) findAnywhere(ctx context.Context, key Key) (*Entry, error) {
+	for range lookAttempts {
+		entry, err := g.findIn(ctx, g.current(), key)
+		if mysqlx.Number(err) != mysqlx.ErrNoSuchTable {
+			return entry, err
+		}
+		if _, err := g.reload(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return nil, partition.ErrCatalogChanged
+}
+
+func (g *Guard) findIn(ctx context.Context, snap *snapshot, key Key) (*Entry, error) {
+	rows := map[string]*Entry{}
+	for _, t := range snap.Tables {
+		if err := g.lookTable(ctx, snap, t, []string{key.OrderID}, rows); err != nil {
+			return nil, fmt.Errorf("look into %s: %w", t.Name, err)
+		}
+		if e := rows[key.OrderID]; e != nil {
+			return e, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // no row is an answer
+}

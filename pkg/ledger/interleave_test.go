@@ -1,0 +1,174 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idemctl/idemctl/internal/testenv"
+	"github.com/idemctl/idemctl/pkg/ledger"
+	"github.com/idemctl/idemctl/pkg/ledger/ledgertest"
+)
+
+// Two claims of one key in two months (hazard G19, invariant 8), in every order of their steps: insert, look, commit. There
+// are 20. Exactly one may have its effect; with a look that does not lock, or one that comes before the insert, some order
+// must give two, or this test could not tell.
+func TestEveryInterleavingOfTwoMonths(t *testing.T) {
+	t.Parallel()
+	for _, db := range testenv.Databases(t) {
+		t.Run(db.Name, func(t *testing.T) {
+			t.Parallel()
+			w := ledgertest.New(t, db.Schema(t), testenv.Redis(t))
+			variants := []struct {
+				name    string
+				change  func(*ledger.Guard)
+				correct bool
+			}{
+				{"as built", func(*ledger.Guard) {}, true},
+				{"plain look", ledger.ProbePlainly, false},
+				{"look before insert", ledger.ProbeFirst, false},
+			}
+			for _, v := range variants {
+				t.Run(v.name, func(t *testing.T) {
+					twice := []string{}
+					for _, order := range interleavings("AAA", "BBB") {
+						m := w.Message(v.name + " " + order)
+						outcomes := interleave(t, w, m, order, v.change)
+						if n := w.Coupons(m); n != 1 {
+							twice = append(twice, fmt.Sprintf("%s: %d effects %v", order, n, outcomes))
+						}
+					}
+					if v.correct && len(twice) > 0 {
+						t.Errorf("not exactly one effect:\n%s", strings.Join(twice, "\n"))
+					}
+					if !v.correct && len(twice) == 0 {
+						t.Error("a broken guard passed every order: this test proves nothing")
+					}
+				})
+			}
+		})
+	}
+}
+
+// interleavings are all the ways to merge two sequences, each in its own order.
+func interleavings(a, b string) []string {
+	if a == "" || b == "" {
+		return []string{a + b}
+	}
+	var all []string
+	for _, rest := range interleavings(a[1:], b) {
+		all = append(all, a[:1]+rest)
+	}
+	for _, rest := range interleavings(a, b[1:]) {
+		all = append(all, b[:1]+rest)
+	}
+	return all
+}
+
+// actor is a claim that takes one step at a time.
+type actor struct {
+	permit  chan struct{} // a step may be taken
+	arrived chan struct{} // a step has been taken, and the next waits
+	free    chan struct{} // no more waiting
+	done    chan ledger.Result
+	blocked bool
+}
+
+// interleave runs two claims of m, A in its own month and B in the previous one, their steps in the order given. A step
+// that waits for the other's lock is left waiting and the order goes on.
+func interleave(t *testing.T, w *ledgertest.Workbench, m ledger.Message, order string, change func(*ledger.Guard)) []ledger.Outcome {
+	t.Helper()
+	actors := map[rune]*actor{}
+	for _, name := range "AB" {
+		a := &actor{permit: make(chan struct{}), arrived: make(chan struct{}, 8), free: make(chan struct{}), done: make(chan ledger.Result, 1)}
+		actors[name] = a
+		msg := m
+		if name == 'B' {
+			msg.Time = (w.Month - 1).Start(w.Zone).Add(time.Hour)
+		}
+		g := w.Guard(func(o *ledger.GuardOptions) {
+			o.Filter = nil
+			o.OnStep = a.gate()
+		})
+		change(g)
+		go func() {
+			res, err := g.Do(t.Context(), msg, w.Grant(msg))
+			if err != nil {
+				t.Error(err)
+			}
+			a.done <- res
+		}()
+		<-a.arrived // at the gate before its first step
+	}
+	for _, name := range order {
+		a := actors[name]
+		if a.blocked || len(a.done) > 0 {
+			continue
+		}
+		a.permit <- struct{}{}
+		a.await(t, w, actors)
+	}
+	var outcomes []ledger.Outcome
+	for _, name := range "AB" {
+		close(actors[name].free)
+	}
+	for _, name := range "AB" {
+		outcomes = append(outcomes, (<-actors[name].done).Outcome)
+	}
+	return outcomes
+}
+
+// gate stops the first transaction of a claim before each of its three steps; what it does again runs freely.
+func (a *actor) gate() func(context.Context, ledger.Step, ledger.Message) {
+	stops := 0
+	first := ""
+	return func(_ context.Context, s ledger.Step, _ ledger.Message) {
+		switch {
+		case s == ledger.StepLeased, s == ledger.StepConfirmed:
+		case (s == ledger.StepInserted || s == ledger.StepProbed) && first == "":
+			first = string(s)
+		default:
+			return
+		}
+		stops++
+		if stops > 3 {
+			return
+		}
+		a.arrived <- struct{}{}
+		select {
+		case <-a.permit:
+		case <-a.free:
+		}
+	}
+}
+
+// await returns when the actor has taken its step, has ended, or waits for a lock.
+func (a *actor) await(t *testing.T, w *ledgertest.Workbench, actors map[rune]*actor) {
+	t.Helper()
+	others := 0
+	for _, o := range actors {
+		if o.blocked {
+			others++
+		}
+	}
+	tick := time.NewTicker(ledgertest.LockWaitsAge)
+	defer tick.Stop()
+	for {
+		select {
+		case <-a.arrived:
+			return
+		case res := <-a.done:
+			a.done <- res
+			return
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-tick.C:
+			if w.LockWaits() > others {
+				a.blocked = true
+				return
+			}
+		}
+	}
+}

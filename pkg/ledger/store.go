@@ -1,0 +1,193 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/idemctl/idemctl/internal/mysqlx"
+	"github.com/idemctl/idemctl/pkg/partition"
+)
+
+// Store reads and writes ledger rows. Its SQL stays within what MySQL 8.0+ and MariaDB 10.6+ share.
+type Store struct {
+	tx     *sql.DB // the guard's own connections: autocommit=0, READ COMMITTED
+	read   *sql.DB // connections that commit by themselves
+	scheme partition.Scheme
+	// probeLock makes a look at another month wait for a claim that has not ended (invariant 8).
+	probeLock string
+}
+
+// NewStore returns the store of one ledger. tx must be opened for a guard (mysqlx.Options.Guard; see OpenConnections),
+// read must not.
+func NewStore(tx, read *sql.DB, scheme partition.Scheme) *Store {
+	return &Store{tx: tx, read: read, scheme: scheme, probeLock: " LOCK IN SHARE MODE"}
+}
+
+// ErrUnsafeSession says that connections meant for a guard are not what invariant 6 needs.
+var ErrUnsafeSession = errors.New("the connection is not fit for a guard")
+
+// Verify refuses a server or a session on which two claims of one key could both pass: a multi-primary cluster, a read-only
+// server, a session that commits by itself or has another isolation than READ COMMITTED.
+func (s *Store) Verify(ctx context.Context) error {
+	server, err := mysqlx.Inspect(ctx, s.read)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(server.RequireSingleWriter(), server.RequireWritable()); err != nil {
+		return err
+	}
+	isolation := "@@transaction_isolation"
+	if server.MariaDB {
+		isolation = "@@tx_isolation" // MariaDB knows the other name from 11.1 on
+	}
+	var level string
+	var autocommit bool
+	err = mysqlx.WithTx(ctx, s.tx, func(tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, "SELECT @@autocommit, "+isolation).Scan(&autocommit, &level)
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("guard session: %w", err)
+	case autocommit:
+		return fmt.Errorf("%w: autocommit is on", ErrUnsafeSession)
+	case level != "READ-COMMITTED":
+		return fmt.Errorf("%w: isolation is %s, not READ-COMMITTED", ErrUnsafeSession, level)
+	}
+	return nil
+}
+
+const entryColumns = "order_id, biz_type, create_time, expire_at, claim_id, fingerprint, src_topic, src_partition, src_offset"
+
+// insert claims a key: a plain INSERT, never IGNORE (invariant 5). create_time is the database's now or the business time,
+// whichever is later; times are whole milliseconds already, since MySQL would round them and MariaDB cut them.
+func (s *Store) insert(ctx context.Context, ex mysqlx.Execer, table string, m Message, id ClaimID, retention time.Duration) error {
+	var topic, part, off any
+	if m.Source != nil {
+		topic, part, off = []byte(m.Source.Topic), m.Source.Partition, m.Source.Offset
+	}
+	at := m.Time.UTC().Truncate(time.Millisecond)
+	_, err := ex.ExecContext(ctx, "INSERT INTO "+quote(table)+" ("+entryColumns+`) VALUES (?, ?,
+		GREATEST(UTC_TIMESTAMP(3), CAST(? AS DATETIME(3))),
+		GREATEST(UTC_TIMESTAMP(3), CAST(? AS DATETIME(3))) + INTERVAL ? SECOND, UNHEX(?), UNHEX(?), ?, ?, ?)`,
+		[]byte(m.Key.OrderID), []byte(m.Key.BizType), at, at, int64(retention.Seconds()), hexText(id[:]), hexText(m.Fingerprint), topic, part, off)
+	return err
+}
+
+// find reads the row of a key; lock is a locking clause or "". nil: no such row.
+func (s *Store) find(ctx context.Context, q mysqlx.Queryer, table string, key Key, lock string) (*Entry, error) {
+	entries, err := s.query(ctx, q, table, "SELECT "+entryColumns+" FROM "+quote(table)+" WHERE order_id = ? AND biz_type = ?"+lock,
+		[]byte(key.OrderID), []byte(key.BizType))
+	if err != nil {
+		return nil, err
+	}
+	for i := range entries {
+		if entries[i].Key == key { // byte-equal, whatever the column's collation
+			return &entries[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// findAll reads the rows of many keys of one biz_type. The caller keeps pages small (some hundred keys).
+func (s *Store) findAll(ctx context.Context, q mysqlx.Queryer, table, biz string, orderIDs []string) ([]Entry, error) {
+	if len(orderIDs) == 0 {
+		return nil, nil
+	}
+	args := make([]any, 0, len(orderIDs)+1)
+	for _, id := range orderIDs {
+		args = append(args, []byte(id))
+	}
+	args = append(args, []byte(biz))
+	return s.query(ctx, q, table, "SELECT "+entryColumns+" FROM "+quote(table)+
+		" WHERE order_id IN (?"+strings.Repeat(", ?", len(orderIDs)-1)+") AND biz_type = ?", args...)
+}
+
+func (s *Store) query(ctx context.Context, q mysqlx.Queryer, table, query string, args ...any) ([]Entry, error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var entries []Entry
+	for rows.Next() {
+		e, err := scanEntry(rows)
+		if err != nil {
+			return nil, err
+		}
+		e.Table = table
+		entries = append(entries, e)
+	}
+	return entries, rows.Err()
+}
+
+func scanEntry(rows *sql.Rows) (Entry, error) {
+	var (
+		e                        Entry
+		order, biz, claim, topic []byte
+		part                     sql.NullInt32
+		off                      sql.NullInt64
+	)
+	if err := rows.Scan(&order, &biz, &e.CreateTime, &e.ExpireAt, &claim, &e.Fingerprint, &topic, &part, &off); err != nil {
+		return e, err
+	}
+	e.Key = Key{BizType: string(biz), OrderID: string(order)}
+	if len(claim) == len(ClaimID{}) {
+		id := ClaimID(claim)
+		e.ClaimID = &id
+	}
+	if topic != nil && part.Valid && off.Valid {
+		e.Source = &Source{Topic: string(topic), Partition: part.Int32, Offset: off.Int64}
+	}
+	return e, nil
+}
+
+// generation reads the catalog's generation: the last thing that a claim does before its effect (invariant 8).
+func (s *Store) generation(ctx context.Context, q mysqlx.Queryer) (int64, error) {
+	var gen int64
+	err := q.QueryRowContext(ctx, "SELECT generation FROM "+quote(partition.ControlTable)+" WHERE name = ?", []byte(s.scheme.Prefix())).Scan(&gen)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, partition.ErrNoCatalog
+	}
+	return gen, err
+}
+
+// ForeignWriters samples the newest rows of each month for rows of biz that no guard wrote: their writers do not look into
+// other months before they insert (hazard G26). It returns the first table that has one, or "".
+func (s *Store) ForeignWriters(ctx context.Context, biz string) (string, error) {
+	cat, err := partition.LoadCatalog(ctx, s.read, s.scheme)
+	if err != nil {
+		return "", err
+	}
+	for _, t := range cat.Tables {
+		if t.State != partition.Live {
+			continue
+		}
+		var n int64
+		err := s.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT biz_type, claim_id FROM `+quote(t.Name)+
+			` ORDER BY expire_at DESC, create_time DESC LIMIT 1000) newest WHERE claim_id IS NULL AND biz_type = ?`, []byte(biz)).Scan(&n)
+		switch {
+		case mysqlx.Number(err) == mysqlx.ErrNoSuchTable:
+			continue
+		case err != nil:
+			return "", fmt.Errorf("look for rows of other writers in %s: %w", t.Name, err)
+		case n > 0:
+			return t.Name, nil
+		}
+	}
+	return "", nil
+}
+
+// hexText keeps raw bytes out of statement texts, which process lists and slow logs show; nil for none.
+func hexText(b []byte) any {
+	if len(b) == 0 {
+		return nil
+	}
+	return hex.EncodeToString(b)
+}
+
+func quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

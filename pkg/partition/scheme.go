@@ -1,0 +1,43 @@
+package partition
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// ControlTable holds the catalog, one row per table prefix.
+const ControlTable = "t_idempotent_control"
+
+var prefixForm = regexp.MustCompile(`^[A-Za-z0-9_]{1,40}$`)
+
+// Scheme maps months to table names.
+type Scheme struct{ prefix string }
+
+// NewScheme takes a table prefix: letters, digits and underscores, at most 40, so that every name made from it is an
+// identifier that needs no quoting rules of its own and stays within MySQL's 64 characters.
+func NewScheme(prefix string) (Scheme, error) {
+	if !prefixForm.MatchString(prefix) {
+		return Scheme{}, fmt.Errorf("table prefix %q: expected 1 to 40 of A-Z a-z 0-9 _", prefix)
+	}
+	return Scheme{prefix: prefix}, nil
+}
+
+// Prefix is the table prefix; it also names the catalog's row.
+func (s Scheme) Prefix() string { return s.prefix }
+
+// Table is the name of a month's table.
+func (s Scheme) Table(m Month) string { return s.prefix + "_" + m.Digits() }
+
+// Month returns the month that a table name stands for. Look-alikes (…_202604_bak, …_202613) are nobody's month (hazard P4).
+func (s Scheme) Month(table string) (Month, bool) {
+	digits, ok := strings.CutPrefix(table, s.prefix+"_")
+	if !ok || len(digits) != 6 {
+		return 0, false
+	}
+	m, err := ParseMonth(digits)
+	return m, err == nil
+}
+
+// quote puts an identifier into backticks. Names come from a Scheme or from the catalog, both checked.
+func quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
