@@ -118,9 +118,16 @@ func (l *configLoader) file(path string) error {
 // ledger.table.prefix. A handler must be in the file for its variables to be known.
 func (l *configLoader) environment(environ func() []string) error {
 	known := map[string]string{}
-	l.keys.leaves("", l.merged.MapKeys("handlers"), func(key string, _ *keyTree) { known[envName(key)] = key })
+	shared := map[string]string{} // of handlers whose names differ only in what a variable's name cannot tell
+	l.keys.leaves("", l.merged.MapKeys("handlers"), func(key string, _ *keyTree) {
+		if other, ok := known[envName(key)]; ok {
+			shared[envName(key)] = other + " and " + key
+		}
+		known[envName(key)] = key
+	})
 	layer := koanf.New(".")
 	var unknown []string
+	ambiguous := ""
 	err := layer.Load(env.Provider(".", env.Opt{
 		Prefix:      envPrefix,
 		EnvironFunc: environ,
@@ -128,6 +135,9 @@ func (l *configLoader) environment(environ func() []string) error {
 			key, ok := known[name]
 			if !ok && !ownEnv(name) {
 				unknown = append(unknown, name)
+			}
+			if keys, two := shared[name]; two {
+				ambiguous = name + " would set " + keys
 			}
 			return key, value
 		},
@@ -142,6 +152,9 @@ func (l *configLoader) environment(environ func() []string) error {
 			hint = "; did you mean " + near + "?"
 		}
 		return usageErrorf("environment: unknown variable %s%s", unknown[0], hint)
+	}
+	if ambiguous != "" {
+		return usageErrorf("environment: %s: rename a handler", ambiguous)
 	}
 	return l.merge(layer, func(key string) origin { return origin{fromEnv, envName(key)} })
 }

@@ -136,7 +136,7 @@ func ownCode(err error) (code int, ok bool) {
 		return exitBusy, true
 	}
 	switch err.(type) { //nolint:errorlint // this node only
-	case *replay.RangeSyntaxError, *replay.ModeError:
+	case *replay.RangeSyntaxError, *replay.ModeError, *replay.EffectError:
 		return exitUsage, true
 	}
 	return 0, false

@@ -34,6 +34,7 @@ func TestExitCode(t *testing.T) {
 		"wrapped usage":                  {fmt.Errorf("handler: %w", usageErrorf("no")), 2},
 		"lock held":                      {fmt.Errorf("purge: %w", mysqlx.ErrLockHeld), 5},
 		"a bad range":                    {fmt.Errorf("replay: %w", &replay.RangeSyntaxError{}), 2},
+		"an unusable effect":             {&replay.EffectError{}, 2},
 		"a bad mode":                     {&replay.ModeError{}, 2},
 		"interrupted":                    {withStatus(exitInterrupted, errInterrupted), 130},
 		"a status of its own holds":      {withStatus(exitIncomplete, plain), 4},

@@ -6,7 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// oneBatch is a well-formed batch of one record at offset 0, as a broker sends it.
+// oneBatch is a well-formed batch of offsets 0 and 1 that kept one record, as a broker sends it.
 func oneBatch() []byte {
 	rec := kmsg.Record{Key: nil, Value: []byte("a")}
 	rec.Length = int32(len(rec.AppendTo(nil)) - 1)
