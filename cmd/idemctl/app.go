@@ -25,7 +25,8 @@ type app struct {
 	now     func() time.Time
 	flags   globalFlags
 	flagSet *pflag.FlagSet
-	command string // as typed, without the program's name
+	command string   // as typed, without the program's name
+	args    []string // the command line, secrets removed
 
 	config  *Config
 	logger  *slog.Logger

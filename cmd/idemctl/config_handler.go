@@ -7,77 +7,43 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/idemctl/idemctl/pkg/ledger"
+	"github.com/idemctl/idemctl/pkg/replay"
 )
 
-// The words that stand for something other than a path into the message.
-const (
-	eventTimeRecord = "record"  // the record's own timestamp
-	fromRecordKey   = "key"     // the record's key
-	keyDatePrefix   = "key:"    // event_time: a date inside the business key, by a layout
-	headerPrefix    = "header:" // key: a header by its name
-)
-
-var errSyntax = errors.New("cannot be read")
-
-func syntaxErrorf(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", errSyntax, fmt.Sprintf(format, args...))
-}
-
-// checkLocator checks handlers.*.key.
-func checkLocator(s string) error {
-	if name, ok := strings.CutPrefix(s, headerPrefix); ok {
-		if name == "" {
-			return syntaxErrorf("%q names no header", s)
-		}
-		return nil
+// extractor is what the handler needs of a message, but for the values of its effect, in the shape of pkg/replay.
+func (h *HandlerConfig) extractor(loc *time.Location) replay.ExtractorConfig {
+	return replay.ExtractorConfig{
+		Key:             h.Key,
+		EventTime:       h.EventTime,
+		EventTimeFormat: h.EventTimeFormat,
+		Fallback:        h.Fallback,
+		Fingerprint:     h.Fingerprint,
+		BizType:         h.BizType,
+		Location:        loc,
+		ValidateKey:     ledger.ValidateOrderID,
 	}
-	if s == fromRecordKey {
-		return nil
-	}
-	return checkPath(s)
-}
-
-// checkEventTime checks handlers.*.event_time.
-func checkEventTime(s string) error {
-	if layout, ok := strings.CutPrefix(s, keyDatePrefix); ok {
-		for _, part := range []string{"2006", "01", "02"} {
-			if !strings.Contains(layout, part) {
-				return syntaxErrorf("%q needs a date layout with 2006, 01 and 02, such as key:20060102", s)
-			}
-		}
-		return nil
-	}
-	if s == "" || s == eventTimeRecord {
-		return nil
-	}
-	return checkPath(s)
-}
-
-// checkPath checks a path such as data.order.id, where \. is a dot inside a name.
-func checkPath(s string) error {
-	rest := strings.ReplaceAll(strings.ReplaceAll(s, `\\`, "x"), `\.`, "x")
-	if slices.Contains(strings.Split(rest, "."), "") {
-		return syntaxErrorf("path %q has an empty part", s)
-	}
-	if strings.Contains(rest, `\`) {
-		return syntaxErrorf(`path %q: only \. and \\ are escapes`, s)
-	}
-	return nil
 }
 
 var errMemorySince = errors.New("expected a date (2026-11-01) or RFC 3339")
 
 // memorySince reads memory_since: a date means its midnight in the ledger's zone. Not set: zero.
-func (h HandlerConfig) memorySince(loc *time.Location) (time.Time, error) {
-	if h.MemorySince == "" {
+func (h *HandlerConfig) memorySince(loc *time.Location) (time.Time, error) {
+	return parseSince(h.MemorySince, loc)
+}
+
+// parseSince reads a memory-since: a date means its midnight in loc; empty: zero.
+func parseSince(s string, loc *time.Location) (time.Time, error) {
+	if s == "" {
 		return time.Time{}, nil
 	}
-	if t, err := time.ParseInLocation(time.DateOnly, h.MemorySince, loc); err == nil {
+	if t, err := time.ParseInLocation(time.DateOnly, s, loc); err == nil {
 		return t.UTC(), nil
 	}
-	t, err := time.Parse(time.RFC3339, h.MemorySince)
+	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%q: %w", h.MemorySince, errMemorySince)
+		return time.Time{}, fmt.Errorf("%q: %w", s, errMemorySince)
 	}
 	return t.UTC().Truncate(time.Millisecond), nil
 }

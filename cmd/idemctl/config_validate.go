@@ -13,6 +13,7 @@ import (
 
 	"github.com/idemctl/idemctl/pkg/ledger"
 	"github.com/idemctl/idemctl/pkg/partition"
+	"github.com/idemctl/idemctl/pkg/replay"
 )
 
 // Bounds of durations. The lower ones keep a slip (30 for 30d, 0) from dropping or repeating work (P4); the upper ones are
@@ -133,19 +134,12 @@ func (c *Config) validateHandler(name string, complain complainFunc) {
 	}
 	if h.Key == "" {
 		complain(at("key"), "is missing: a path into the message, header:NAME, or key")
-	} else if err := checkLocator(h.Key); err != nil {
-		complain(at("key"), "%s", err)
-	}
-	if err := checkEventTime(h.EventTime); err != nil {
-		complain(at("event_time"), "%s", err)
-	}
-	if h.Fallback != "" {
-		oneOf(complain, at("fallback"), h.Fallback, eventTimeRecord)
-	}
-	for _, path := range h.Fingerprint {
-		if err := checkPath(path); err != nil {
-			complain(at("fingerprint"), "%s", err)
+	} else if _, err := replay.NewExtractor(h.extractor(c.location)); err != nil {
+		var wrong *replay.ExtractorError
+		if !errors.As(err, &wrong) {
+			wrong = &replay.ExtractorError{Setting: "key", Err: err}
 		}
+		complain(at(wrong.Setting), "%q: %s", wrong.Value, wrong.Err)
 	}
 	if _, err := h.memorySince(c.location); err != nil {
 		complain(at("memory_since"), "%s", err)

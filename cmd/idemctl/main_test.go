@@ -106,6 +106,9 @@ func newTestEndCmd(a *app) *cobra.Command {
 		Use: "test-end STATE", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch args[0] {
+			case "forgetful":
+				_ = a.Print(testResult())
+				return nil
 			case "finding":
 				if err := a.Print(testResult()); err != nil {
 					return err

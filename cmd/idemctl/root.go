@@ -45,6 +45,8 @@ Exit status:
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) { a.command = commandName(cmd) }
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.AddCommand(
+		newPartitionCmd(a),
+		newReplayCmd(a),
 		newConfigCmd(a),
 		newVersionCmd(a),
 		newCompletionCmd(a),

@@ -21,7 +21,7 @@ func run(args []string, std *streams, environ func() []string, extra ...func(*ap
 	a := newApp(std, environ)
 	redis.SetLogger(redisLog{a})
 	err := a.execute(ctx, newRoot(a, extra...), args)
-	if werr := std.Out.Failed(); werr != nil {
+	if werr := std.Out.Failed(); werr != nil && !errors.Is(err, werr) {
 		err = errors.Join(err, withStatus(exitFailure, fmt.Errorf("write the output: %w", werr)))
 	}
 	if signals.Came() {
@@ -40,6 +40,7 @@ func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) (
 		a.close()
 	}()
 	root.SetArgs(args)
+	a.args = redactArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	a.command = commandName(cmd)
 	return err

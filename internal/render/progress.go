@@ -150,12 +150,7 @@ func (p *Progress) draw() {
 		label += " " + Text(p.detail)
 	}
 	p.bar.Describe(label)
-	done := p.done
-	if total > 0 {
-		// The bar must not finish by itself: it would print a line end that Finish cannot take back.
-		done = min(done, total-1)
-	}
-	_ = p.bar.Set64(max(0, done))
+	_ = p.bar.Set64(max(0, p.done))
 }
 
 func (p *Progress) plainLine(now time.Time) string {

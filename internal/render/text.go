@@ -96,7 +96,6 @@ func layout(w io.Writer, columns []Column, header []string, rows [][]string) err
 		tablewriter.WithHeaderConfig(cell),
 		tablewriter.WithRowConfig(cell),
 		tablewriter.WithTrimSpace(tw.Off),
-		tablewriter.WithHeaderAutoFormat(tw.Off),
 	)
 	table.Header(header)
 	for _, row := range rows {

@@ -59,6 +59,10 @@ func (m *Manager) List(ctx context.Context, exact bool) (Listing, error) {
 	current := MonthOf(now, m.zone)
 	for _, t := range cat.Tables {
 		info, err := m.describe(ctx, t, current, now, exact)
+		if err == nil && info.State == "missing" && t.Also != "" { // renamed already, not settled yet
+			t.Name = t.Also
+			info, err = m.describe(ctx, t, current, now, exact)
+		}
 		if err != nil {
 			return l, err
 		}

@@ -89,6 +89,9 @@ func (m *Manager) PlanCreate(ctx context.Context, req CreateRequest) (CreatePlan
 	if req.Ahead < 0 {
 		return CreatePlan{}, fmt.Errorf("ahead %d: expected 0 or more", req.Ahead)
 	}
+	if last := NewMonth(lastYear, time.December); MonthOf(now, m.zone)+Month(min(req.Ahead, int(last))) > last {
+		return CreatePlan{}, fmt.Errorf("ahead %d: expected months up to %s", req.Ahead, last)
+	}
 	if req.MemorySince.After(now) {
 		return CreatePlan{}, fmt.Errorf("%w: %s is after %s", ErrVouchFuture, stamp(req.MemorySince), stamp(now))
 	}
@@ -180,7 +183,8 @@ func (p *CreatePlan) raises(m *Manager, s Step) time.Time {
 	if s.Action != "recreate" && end.After(p.Now) {
 		return time.Time{}
 	}
-	if !p.MemorySince.IsZero() && !p.MemorySince.After(s.Month.Start(m.zone)) {
+	// A word given for some biz_types says nothing about the others, and the table is everyone's.
+	if !p.MemorySince.IsZero() && len(p.BizTypes) == 0 && !p.MemorySince.After(s.Month.Start(m.zone)) {
 		return time.Time{}
 	}
 	return end
@@ -316,6 +320,8 @@ func (m *Manager) createOne(ctx context.Context, conn *sql.Conn, s Step) (Catalo
 		if _, err := m.list(ctx, conn, s); err != nil {
 			return Catalog{}, false, err
 		}
+	} else if cat, listed, err := m.listedMeanwhile(ctx, conn, s); err != nil || listed {
+		return cat, false, err
 	}
 	if _, err := conn.ExecContext(ctx, fmt.Sprintf(monthDDL, quote(s.Table))); err != nil {
 		if mysqlx.Number(err) != mysqlx.ErrTableExists {
@@ -328,6 +334,23 @@ func (m *Manager) createOne(ctx context.Context, conn *sql.Conn, s Step) (Catalo
 	}
 	cat, err := m.list(ctx, conn, s)
 	return cat, made, err
+}
+
+// listedMeanwhile reports a table that another run has made since the plan. If it is gone again it may have held entries
+// that the plan knows nothing of: made now, it would be empty and the horizon where it was.
+func (m *Manager) listedMeanwhile(ctx context.Context, conn *sql.Conn, s Step) (Catalog, bool, error) {
+	cat, err := LoadCatalog(ctx, conn, m.scheme)
+	if err != nil {
+		return cat, false, err
+	}
+	if _, listed := cat.listed(s.Table); !listed {
+		return cat, false, nil
+	}
+	found, err := VerifyTables(ctx, conn, []string{s.Table})
+	if err == nil && !found[s.Table] {
+		err = ErrPlanStale
+	}
+	return cat, true, err
 }
 
 // list puts the table into the catalog with what it does to the horizon. A table already listed by a run that raced with

@@ -20,7 +20,8 @@ type Item struct {
 }
 
 // Handler decides about items and acts on them. Handle returns one verdict per item, in order. An error means that the
-// page as a whole could not be decided (a server is away): nothing of it counts.
+// page as a whole could not be decided (a server is away): nothing of it counts. Handle is called for several partitions at
+// once, and with the items of one partition in order. Verdicts may end with the first that stops the run.
 type Handler interface {
 	Handle(ctx context.Context, items []Item) ([]Verdict, error)
 }

@@ -116,7 +116,10 @@ type PartitionReport struct {
 }
 
 // Done reports whether nothing is left to resume.
-func (p *PartitionReport) Done() bool { return p.Resume >= p.End }
+func (p *PartitionReport) Done() bool { return p.Resume >= p.wanted() }
+
+// wanted is the end of the range with what an open transaction held back behind the pinned one (hazard R3).
+func (p *PartitionReport) wanted() int64 { return p.End + p.HeldBack }
 
 // Report is the result of a run.
 type Report struct {
@@ -195,12 +198,13 @@ type ResumeRange struct {
 // String is the flags that ask for it.
 func (r ResumeRange) String() string { return fmt.Sprintf("-p %d --range %s", r.Partition, r.Range) }
 
-// Resume returns what is left of each partition that is not done: a run over these ranges loses no record.
+// Resume returns what is left of each partition that is not done: a run over these ranges loses no record. Offsets that an
+// open transaction held back are part of it.
 func (r *Report) Resume() []ResumeRange {
 	var left []ResumeRange
 	for i := range r.Partitions {
 		if p := &r.Partitions[i]; !p.Done() {
-			left = append(left, ResumeRange{Partition: p.Partition, Range: fmt.Sprintf("%d:%d", p.Resume, p.End)})
+			left = append(left, ResumeRange{Partition: p.Partition, Range: fmt.Sprintf("%d:%d", p.Resume, p.wanted())})
 		}
 	}
 	return left

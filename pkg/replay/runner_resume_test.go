@@ -254,6 +254,20 @@ func TestRecordsBehindAStopInARetryStayInFlight(t *testing.T) {
 	}
 }
 
+// hazard R3
+func TestWhatAnOpenTransactionHoldsBackIsLeft(t *testing.T) {
+	t.Parallel()
+	source := &fakeSource{step: 4, records: map[int32][]Record{0: topicOf(0, "a", "b")}, heldBy: 3}
+	r, _ := newTestRunner(t, source, &fakeLedger{mode: ModeExecute})
+	report, err := replayAll(t.Context(), t, r, Request{Mode: ModeExecute})
+	if err != nil || report.Finding() != FindingIncomplete || report.Total.HeldBack != 3 {
+		t.Fatalf("got %v, finding %s, %d held back", err, report.Finding(), report.Total.HeldBack)
+	}
+	if got := report.Resume(); len(got) != 1 || got[0].Range != "2:5" {
+		t.Errorf("resume %v, want 2:5", got)
+	}
+}
+
 func TestRetryDelay(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/idemctl/idemctl/internal/lab"
 )
@@ -32,7 +33,7 @@ func (d *deps) get(ctx context.Context, n need) error {
 		}
 	}
 	if err := d.getArtifact(ctx, n); err != nil {
-		return fmt.Errorf("%w. %s, or name servers in %s", err, d.advice(n), n.env)
+		return fmt.Errorf("%w\n  %s, or name servers in %s", err, d.advice(n), n.env)
 	}
 	return nil
 }
@@ -117,6 +118,11 @@ func (d *deps) output(ctx context.Context, dir string, argv ...string) (string, 
 	}
 	cmd := exec.CommandContext(ctx, path, argv[1:]...) //nolint:gosec // programs by name, with arguments of ours
 	cmd.Dir = dir
+	// What a program finds by name it finds where we found it: apt-get runs gpgv, mvn runs java.
+	cmd.Env = append(os.Environ(), "PATH="+strings.Join(d.host.Path, string(filepath.ListSeparator)))
+	// In order, so that the installation's trap can run.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = interruptDelay
 	var out bytes.Buffer
 	var all transcript
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, &all), &all
@@ -128,6 +134,9 @@ func (d *deps) output(ctx context.Context, dir string, argv ...string) (string, 
 	}
 	return out.String(), nil
 }
+
+// interruptDelay is how long an interrupted command may take to end in order: apt-get finishes the package at hand.
+const interruptDelay = time.Minute
 
 // transcript keeps what a command writes to either stream, in order; exec copies each from a goroutine of its own.
 type transcript struct {

@@ -1,0 +1,357 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/idemctl/idemctl/internal/render"
+	"github.com/idemctl/idemctl/pkg/ledger"
+	"github.com/idemctl/idemctl/pkg/replay"
+	"github.com/idemctl/idemctl/pkg/replay/kafka"
+)
+
+// The values of --phantom and --beyond-horizon.
+const (
+	policyHold    = "hold"
+	policyExecute = "execute"
+)
+
+type replayOptions struct {
+	rangeOptions
+
+	input          pathFlag
+	mode           string
+	bizType        string
+	key            string
+	limit          int64
+	rate           float64
+	maxFailures    int
+	keys           bool
+	top            int
+	list           bool
+	phantom        choiceFlag
+	beyondHorizon  choiceFlag
+	inFlightWait   durationFlag
+	foreignWriters bool
+}
+
+func newReplayCmd(a *app) *cobra.Command {
+	opts := replayOptions{
+		phantom:       choiceFlag{value: policyHold, allowed: []string{policyHold, policyExecute}},
+		beyondHorizon: choiceFlag{value: policyHold, allowed: []string{policyHold, policyExecute}},
+	}
+	cmd := &cobra.Command{
+		Use:   "replay [TOPIC]",
+		Short: "Replay a topic range through the guarded handler",
+		Long: `Replay a range of a topic through the guarded handler that is configured for it,
+and report what came of every record.
+
+  verify    look-ups only: what would happen. The default; nothing is written
+  rehearse  the whole transaction with the effect, rolled back; Redis untouched
+  execute   for real: what was never done is done, once; duplicates are absorbed
+
+Ranges: N, N:M (M exclusive), :M, N:, start, end, -N (the last N), +N (the first
+N), @TIME, @T1:T2 with RFC 3339, a date, epoch seconds or milliseconds, or -1h.
+Offsets apply to each partition; times to all. The end is pinned at the start.
+
+Exit status:
+  0    done: verify found every record absorbed; rehearse and execute found
+       every record executed or absorbed
+  1    verify only: a record that is not absorbed` + exitHelp + `
+  4    incomplete: stopped early, offsets held back by an open transaction, or
+       (rehearse, execute) a record that may not pass`,
+		Example: `  idemctl replay order-paid --range 10200: -p 3 --keys
+  idemctl replay order-paid --range @-1h --mode execute
+  idemctl replay --input incident.jsonl --list -o jsonl`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runReplay(cmd.Context(), a, &opts, args) },
+	}
+	opts.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// AddFlags declares the command's flags.
+func (o *replayOptions) AddFlags(fs *pflag.FlagSet) {
+	o.rangeOptions.AddFlags(fs)
+	fs.Var(&o.input, "input", "replay the records of a capture `FILE` instead of a topic's")
+	fs.StringVar(&o.mode, "mode", string(replay.ModeVerify), "`MODE`: verify, rehearse or execute")
+	fs.StringVar(&o.bizType, "biz-type", "", "`BIZ_TYPE` of the handler, where the topic has several")
+	fs.StringVar(&o.key, "key", "", "only the records of this `ORDER_ID`")
+	fs.Int64Var(&o.limit, "limit", 0, "stop after `N` records; 0: no limit")
+	fs.Float64Var(&o.rate, "rate", 0, "at most `N` records a second; 0: no limit")
+	fs.IntVar(&o.maxFailures, "max-failures", replay.DefaultMaxFailures, "stop when `N` effects have failed; 0: never")
+	fs.BoolVar(&o.keys, "keys", false, "report per key: how often it came, and which record executed it")
+	fs.IntVar(&o.top, "top", 20, "with --keys, show the `N` most repeated keys") //nolint:mnd // the documented default
+	fs.BoolVar(&o.list, "list", false, "one line for each record")
+	fs.Var(&o.phantom, "phantom", "a COMPLETED marker without a ledger row: `hold` it back, or execute")
+	fs.Var(&o.beyondHorizon, "beyond-horizon", "a message older than the ledger's memory: `hold` it back, or execute")
+	fs.Var(&o.inFlightWait, "in-flight-wait", "try records that another owner holds again for so long, at the end")
+	fs.BoolVar(&o.foreignWriters, "accept-foreign-writers", false, "execute although other services write this biz_type's rows without looking into other months")
+}
+
+func runReplay(ctx context.Context, a *app, opts *replayOptions, args []string) error {
+	mode, err := replay.ParseMode(opts.mode)
+	if err != nil {
+		return usageErrorf("--mode: %w", err)
+	}
+	if opts.list && a.flags.output == render.FormatJSON {
+		return usageErrorf("--list is one line a record: use -o jsonl")
+	}
+	cfg, err := a.Config()
+	if err != nil {
+		return err
+	}
+	r, err := opts.parse(a.now(), cfg.Location())
+	if err != nil {
+		return err
+	}
+	topic, err := opts.topic(ctx, args)
+	if err != nil {
+		return err
+	}
+	h, err := a.Handler(topic, opts.bizType)
+	if err != nil {
+		return err
+	}
+	job, err := newReplayJob(ctx, a, opts, h, mode)
+	if err != nil {
+		return err
+	}
+	list := newListing(a, opts.list)
+	plan, err := job.runner.Plan(ctx, replay.Request{
+		Topic: topic, Partitions: opts.partitions, Range: r, Mode: mode, Key: opts.key, Limit: opts.limit, Rate: opts.rate,
+		MaxFailures: noneIfZero(opts.maxFailures), KeepKeys: opts.keys, TopKeys: opts.top, List: list.each(), InFlightWait: time.Duration(opts.inFlightWait),
+	})
+	if err != nil {
+		return rangeError(err)
+	}
+	return job.run(ctx, plan, list)
+}
+
+// noneIfZero is the flag's 0 as the library says it: no bound.
+func noneIfZero(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+// topic is the argument, or what the capture holds.
+func (o *replayOptions) topic(ctx context.Context, args []string) (string, error) {
+	switch {
+	case len(args) == 1:
+		return args[0], nil
+	case o.input == "":
+		return "", usageErrorf("replay: a topic is missing; usage: idemctl replay TOPIC --range RANGE, or --input FILE")
+	}
+	topic, err := captureTopic(ctx, string(o.input))
+	if err != nil {
+		return "", fmt.Errorf("read the capture %s: %w", o.input, err)
+	}
+	return topic, nil
+}
+
+// replayJob is a replay that is ready to run.
+type replayJob struct {
+	app    *app
+	runner *replay.Runner
+	mode   replay.Mode
+}
+
+// newReplayJob reads the effect, opens the servers and checks all that can be checked before the first message.
+func newReplayJob(ctx context.Context, a *app, opts *replayOptions, h Handler, mode replay.Mode) (*replayJob, error) {
+	effect, err := a.effect(h, mode)
+	if err != nil {
+		return nil, err
+	}
+	extractor, err := a.extractor(h, effect)
+	if err != nil {
+		return nil, err
+	}
+	guard, err := a.replayGuard(ctx, opts, h, mode, effect)
+	if err != nil {
+		return nil, err
+	}
+	source, err := a.replaySource(opts)
+	if err != nil {
+		return nil, err
+	}
+	runner, err := replay.NewRunner(replay.RunnerOptions{
+		Source: source, Extractor: extractor, BizType: h.BizType, Now: a.now,
+		Handler: &guardHandler{guard: guard, effect: effect, mode: mode, bizType: h.BizType},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("replay: %w", err)
+	}
+	return &replayJob{app: a, runner: runner, mode: mode}, nil
+}
+
+// effect reads the handler's SQL. verify needs none.
+func (a *app) effect(h Handler, mode replay.Mode) (*replay.Effect, error) {
+	if h.Effect == "" {
+		if mode == replay.ModeVerify {
+			return nil, nil //nolint:nilnil // verify runs no effect
+		}
+		return nil, usageErrorf("handlers.%s.effect is not set: --mode %s has nothing to run", h.Name, mode)
+	}
+	text, err := os.ReadFile(h.Effect)
+	if err != nil {
+		return nil, usageErrorf("handlers.%s.effect: %w", h.Name, err)
+	}
+	effect, err := replay.ParseEffect(h.Effect, string(text))
+	if err != nil {
+		return nil, fmt.Errorf("handlers.%s.effect: %w", h.Name, err)
+	}
+	return effect, nil
+}
+
+// extractor finds what the handler and its effect need in a record.
+func (a *app) extractor(h Handler, effect *replay.Effect) (*replay.Extractor, error) {
+	cfg := replay.ExtractorConfig{
+		Key: h.Key, EventTime: h.EventTime, EventTimeFormat: h.EventTimeFormat, Fallback: h.Fallback, Fingerprint: h.Fingerprint,
+		BizType: h.BizType, Location: a.config.Location(), ValidateKey: ledger.ValidateOrderID,
+	}
+	if effect != nil {
+		cfg.ArgPaths = effect.Names()
+	}
+	x, err := replay.NewExtractor(cfg)
+	if err != nil {
+		return nil, usageErrorf("handlers.%s: %w", h.Name, err)
+	}
+	return x, nil
+}
+
+func (a *app) replayGuard(ctx context.Context, opts *replayOptions, h Handler, mode replay.Mode, effect *replay.Effect) (*ledger.Guard, error) {
+	store, err := a.Store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := a.Filter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g, err := ledger.NewGuard(ctx, ledger.GuardOptions{
+		Store: store, Filter: filter, BizType: h.BizType, Zone: a.config.Location(), Retention: a.config.Ledger.Retention,
+		Slack: a.config.Ledger.HorizonSlack, MemorySince: h.Since, AlwaysLook: true, Now: a.now, Logger: a.log(),
+		Phantom: policy(opts.phantom), BeyondHorizon: policy(opts.beyondHorizon),
+	})
+	if errors.Is(err, ledger.ErrTimeZone) {
+		return nil, usageErrorf("ledger.time_zone: %w", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the ledger: %w", err)
+	}
+	if mode == replay.ModeVerify {
+		return g, nil
+	}
+	db, err := a.DB(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := effect.Check(ctx, db); err != nil {
+		return nil, fmt.Errorf("handlers.%s.effect: %w", h.Name, err)
+	}
+	if mode == replay.ModeExecute && !opts.foreignWriters {
+		table, err := store.ForeignWriters(ctx, h.BizType)
+		if err != nil {
+			return nil, fmt.Errorf("open the ledger: %w", err)
+		}
+		if table != "" {
+			return nil, fmt.Errorf("%s has rows of %s that no guard wrote: their writer does not look into other months, so a key could run twice (--accept-foreign-writers)", table, h.BizType)
+		}
+	}
+	return g, nil
+}
+
+func policy(c choiceFlag) ledger.Policy {
+	if c.value == policyExecute {
+		return ledger.Run
+	}
+	return ledger.Hold
+}
+
+func (a *app) replaySource(opts *replayOptions) (replay.Source, error) {
+	if opts.input != "" {
+		return newCapture(string(opts.input)), nil
+	}
+	return a.Kafka(func(c *kafka.Config) { c.AllowClipped = opts.allowClipped })
+}
+
+// run replays the plan, prints the report also where the run was cut short, and turns what it found into an exit status.
+func (j *replayJob) run(ctx context.Context, plan replay.Plan, list *listing) error {
+	a := j.app
+	finish := func(string, any) {}
+	if j.mode.Writes() {
+		var err error
+		if finish, err = a.record(ctx, plan); err != nil {
+			return err
+		}
+	}
+	progress := a.Progress("replay "+string(j.mode), "records")
+	report, err := j.runner.Run(ctx, plan, func(s replay.ProgressState) {
+		progress.Update(s.OffsetsDone, s.OffsetsTotal, progressDetail(s))
+	})
+	progress.Finish()
+	if err != nil && report.Topic == "" {
+		return fmt.Errorf("replay: %w", err)
+	}
+	finish(replayWord(&report, err), report.Total)
+	if perr := list.finish(&report); perr != nil {
+		return errors.Join(err, perr)
+	}
+	return replayStatus(&report, err)
+}
+
+func progressDetail(s replay.ProgressState) string {
+	d := fmt.Sprintf("%.0f/s", s.Rate)
+	if s.ETA > 0 {
+		d += ", " + s.ETA.Round(time.Second).String() + " left"
+	}
+	if s.InFlight > 0 {
+		d += fmt.Sprintf(", %d wait for another owner", s.InFlight)
+	}
+	return d
+}
+
+func replayWord(r *replay.Report, err error) string {
+	if err == nil && r.Finding() == replay.FindingIncomplete {
+		return "incomplete"
+	}
+	return resultWord(err)
+}
+
+// replayStatus is the exit status by the table of the long help.
+func replayStatus(r *replay.Report, err error) error {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return withStatus(exitInterrupted, errInterrupted)
+	case err != nil:
+		if _, ok := errors.AsType[*replay.BadLinesError](err); ok {
+			return withStatus(exitIncomplete, err)
+		}
+		return err
+	}
+	switch r.Finding() {
+	case replay.FindingFound:
+		return exitStatus(exitFinding)
+	case replay.FindingIncomplete:
+		return exitStatus(exitIncomplete)
+	case replay.FindingClean:
+	}
+	return nil
+}
+
+// rangeError gives a range that the topic does not have the status of a wrong command line: it is mended there, with -p,
+// another range or --allow-clipped.
+func rangeError(err error) error {
+	if _, ok := errors.AsType[*replay.RangeError](err); ok {
+		return withStatus(exitUsage, err)
+	}
+	return err
+}
