@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,6 +28,8 @@ type app struct {
 	flagSet *pflag.FlagSet
 	command string   // as typed, without the program's name
 	args    []string // the command line, secrets removed
+	// signalEnds says that a signal is how the command ends (lab up), not an interruption of it.
+	signalEnds bool
 
 	config  *Config
 	logger  *slog.Logger
@@ -158,7 +161,10 @@ func (a *app) firstContact(ctx context.Context, what, address string, contact fu
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() == nil && errors.Is(bounded.Err(), context.DeadlineExceeded) {
+	// A connection's own deadline may speak up a moment before the context that set it.
+	var timeout net.Error
+	timedOut := bounded.Err() != nil || errors.As(err, &timeout) && timeout.Timeout()
+	if deadline, _ := bounded.Deadline(); ctx.Err() == nil && timedOut && !time.Now().Before(deadline) {
 		err = noAnswerError{after: a.flags.connectTimeout}
 	}
 	return &unreachableError{What: what, Address: address, Err: err}

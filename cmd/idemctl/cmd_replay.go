@@ -39,6 +39,8 @@ type replayOptions struct {
 	beyondHorizon  choiceFlag
 	inFlightWait   durationFlag
 	foreignWriters bool
+
+	again string // the command line to go on with, but for partition and range
 }
 
 func newReplayCmd(a *app) *cobra.Command {
@@ -70,7 +72,10 @@ Exit status:
   idemctl replay order-paid --range @-1h --mode execute
   idemctl replay --input incident.jsonl --list -o jsonl`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return runReplay(cmd.Context(), a, &opts, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.again = againLine("replay", args, cmd.Flags(), "range", "partition", "limit")
+			return runReplay(cmd.Context(), a, &opts, args)
+		},
 	}
 	opts.AddFlags(cmd.Flags())
 	return cmd
@@ -123,7 +128,7 @@ func runReplay(ctx context.Context, a *app, opts *replayOptions, args []string) 
 	if err != nil {
 		return err
 	}
-	list := newListing(a, opts.list)
+	list := newListing(a, opts.list, opts.again)
 	plan, err := job.runner.Plan(ctx, replay.Request{
 		Topic: topic, Partitions: opts.partitions, Range: r, Mode: mode, Key: opts.key, Limit: opts.limit, Rate: opts.rate,
 		MaxFailures: noneIfZero(opts.maxFailures), KeepKeys: opts.keys, TopKeys: opts.top, List: list.each(), InFlightWait: time.Duration(opts.inFlightWait),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strconv"
@@ -15,10 +16,13 @@ import (
 type listing struct {
 	app    *app
 	on     bool
+	again  string // the command line to go on with, but for partition and range
 	headed bool
 }
 
-func newListing(a *app, on bool) *listing { return &listing{app: a, on: on} }
+func newListing(a *app, on bool, again string) *listing {
+	return &listing{app: a, on: on, again: again}
+}
 
 // each is what the runner calls for every record; nil where nobody asked.
 func (l *listing) each() func(replay.Line) error {
@@ -28,8 +32,8 @@ func (l *listing) each() func(replay.Line) error {
 	return l.line
 }
 
-// listedColumns are those of --list. Widths are fixed, since lines are written before the next is known.
-const listedFormat = "%-9s %10s  %-23s  %-15s  %s"
+// listedFormat are the columns of --list. Widths are fixed, since lines are written before the next is known.
+const listedFormat = "%-12s  %-19s  %-15s  "
 
 func (l *listing) line(line replay.Line) error {
 	a := l.app
@@ -42,68 +46,101 @@ func (l *listing) line(line replay.Line) error {
 	}
 	if !l.headed {
 		l.headed = true
-		if _, err := fmt.Fprintf(a.streams.Out, listedFormat+"\n", "partition", "offset", "time (UTC)", "outcome", "key, and what executed it"); err != nil {
+		if _, err := fmt.Fprintf(a.streams.Out, listedFormat+"%s\n", "record", "time (UTC)", "outcome", "key, and what executed it"); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(a.streams.Out, listedFormat+"\n", strconv.Itoa(int(line.Partition)), strconv.FormatInt(line.Offset, 10),
-		line.Time.UTC().Format("2006-01-02 15:04:05.000"), line.Outcome, strings.TrimRight(render.Key([]byte(line.Key))+listedBy(&line), " "))
+	head := fmt.Sprintf(listedFormat, offsetOf(&line.Position), line.Time.UTC().Format(time.DateTime), line.Outcome)
+	_, err := fmt.Fprintln(a.streams.Out, strings.TrimRight(head+l.keyAndBy(&line, len(head)), " "))
 	return err
+}
+
+// keyAndBy is a listed record's key, and which record executed it or why nothing did, cut to what the page has left. The
+// formats for programs have all of it.
+func (l *listing) keyAndBy(line *replay.Line, used int) string {
+	const leastKey = 13
+	page := l.app.streams.Width
+	if page == 0 {
+		page = render.DefaultWidth
+	}
+	key, by := "-", listedBy(line)
+	if line.Key != "" {
+		key = render.Key([]byte(line.Key))
+	}
+	left := max(page-used, 2*leastKey)
+	key = render.Cut(key, max(leastKey, left-len(by)))
+	return render.Cut(key+by, left)
 }
 
 // listedBy says which record executed the key, or why nothing did.
 func listedBy(line *replay.Line) string {
 	switch {
 	case line.By != nil && line.InRange:
-		return " by " + place(line.By) + " (in range)"
-	case line.By != nil:
+		return " by " + offsetOf(line.By) + " in range"
+	case line.By != nil && line.By.Topic != line.Topic:
 		return " by " + place(line.By)
+	case line.By != nil:
+		return " by " + offsetOf(line.By)
 	case line.Reason != "":
 		return ": " + render.Text(line.Reason)
 	}
 	return ""
 }
 
-func place(p *replay.Position) string {
-	return fmt.Sprintf("%s[%d]@%d", p.Topic, p.Partition, p.Offset)
-}
+func place(p *replay.Position) string { return render.Text(p.Topic) + offsetOf(p) }
+
+// offsetOf is a record where the topic is plain.
+func offsetOf(p *replay.Position) string { return fmt.Sprintf("[%d]@%d", p.Partition, p.Offset) }
 
 func (l *listing) tsv(line replay.Line) error {
-	if !l.headed {
-		l.headed = true
-		if _, err := io.WriteString(l.app.streams.Out, "partition\toffset\ttime\tkey\toutcome\tby\treason\n"); err != nil {
-			return err
-		}
-	}
 	by := ""
 	if line.By != nil {
 		by = place(line.By)
 	}
-	cells := []string{strconv.Itoa(int(line.Partition)), strconv.FormatInt(line.Offset, 10), line.Time.UTC().Format(time.RFC3339Nano), line.Key, line.Outcome, by, line.Reason}
-	for i, c := range cells {
-		cells[i] = render.Text(c)
+	t := render.Table{Columns: []render.Column{
+		{Name: "partition"}, {Name: "offset"}, {Name: "time"}, {Name: "key"}, {Name: "outcome"}, {Name: "by"}, {Name: "reason"},
+	}}
+	t.Add(strconv.Itoa(int(line.Partition)), strconv.FormatInt(line.Offset, 10), line.Time.UTC().Format(time.RFC3339Nano), line.Key, line.Outcome, by, line.Reason)
+	var row bytes.Buffer
+	if err := t.WriteTSV(&row); err != nil {
+		return err
 	}
-	_, err := io.WriteString(l.app.streams.Out, strings.Join(cells, "\t")+"\n")
+	if l.headed {
+		_, _ = row.ReadBytes('\n') // the header, which stands there already
+	}
+	l.headed = true
+	_, err := row.WriteTo(l.app.streams.Out)
 	return err
 }
 
-// finish prints the report. Beside listed lines in a format for programs it would be another kind of row: it goes to
-// stderr there.
+// finish prints the report. Beside listed lines in a format for programs it would be another kind of row: its words go to
+// stderr there, and so do those that TSV has no place for.
 func (l *listing) finish(r *replay.Report) error {
 	a := l.app
 	if l.on && a.flags.output != render.FormatTable {
-		_, err := fmt.Fprintln(a.streams.Err, replaySummary(r))
-		return err
+		return l.toStderr(replayNotes(r, l.again))
 	}
 	if l.on && l.headed {
 		if _, err := io.WriteString(a.streams.Out, "\n"); err != nil {
 			return err
 		}
 	}
-	return a.Print(renderReplay(r))
+	if err := a.Print(renderReplay(r, l.again)); err != nil || a.flags.output != render.FormatTSV {
+		return err
+	}
+	return l.toStderr(stopNotes(r, l.again))
 }
 
-func renderReplay(r *replay.Report) render.Result {
+func (l *listing) toStderr(notes []string) error {
+	for _, n := range notes {
+		if _, err := fmt.Fprintln(l.app.streams.Err, render.Lines(n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func renderReplay(r *replay.Report, again string) render.Result {
 	t := render.Table{Columns: []render.Column{
 		{Name: "partition"}, {Name: "range read"}, {Name: "outcome"}, {Name: "records", Align: render.Right}, {Name: "meaning", Shrink: true},
 	}}
@@ -129,7 +166,7 @@ func renderReplay(r *replay.Report) render.Result {
 			name = ""
 		}
 	}
-	out := render.Result{Value: r, Lines: []any{r}, Tables: []render.Table{t}, Notes: replayNotes(r)}
+	out := render.Result{Value: r, Lines: []any{r}, Tables: []render.Table{t}, Notes: replayNotes(r, again)}
 	if examples := replayExamples(r); len(examples.Rows) > 0 {
 		out.Tables = append(out.Tables, examples)
 	}
@@ -203,68 +240,4 @@ func replayKeys(k *replay.KeyReport) render.Table {
 			(time.Duration(l.GapMS) * time.Millisecond).Round(time.Millisecond).String(), by)
 	}
 	return t
-}
-
-// replaySummary is the run in one line.
-func replaySummary(r *replay.Report) string {
-	s := fmt.Sprintf("%s of %s (%s), range %s: %d records in %s", r.Mode, r.Topic, r.BizType, r.Range, r.Total.Records,
-		r.Finished.Sub(r.Started).Round(time.Millisecond))
-	verb := "executed"
-	if !r.Mode.Writes() {
-		verb = "would execute"
-	}
-	s += fmt.Sprintf(": %d absorbed, %d %s", r.Total.Absorbed, r.Total.Executed, verb)
-	if r.Total.Held > 0 {
-		s += fmt.Sprintf(", %d held back", r.Total.Held)
-	}
-	if r.Total.Failed > 0 {
-		s += fmt.Sprintf(", %d failed", r.Total.Failed)
-	}
-	return s
-}
-
-func replayNotes(r *replay.Report) []string {
-	notes := []string{replaySummary(r)}
-	if r.Total.Offsets == 0 {
-		notes = append(notes, "The range is empty: there is nothing to read.")
-	}
-	if r.Total.InRange > 0 {
-		notes = append(notes, fmt.Sprintf("%d of the duplicates repeat a record of this very range.", r.Total.InRange))
-	}
-	if k := r.Keys; k != nil {
-		notes = append(notes, fmt.Sprintf("%d keys, %d of them more than once: %d records again, %d published again under another offset.",
-			k.Keys, k.Repeated, k.Redelivered, k.Republished))
-	}
-	if r.Total.Filtered > 0 {
-		notes = append(notes, fmt.Sprintf("%d records of other keys were left out.", r.Total.Filtered))
-	}
-	if r.Total.Degraded > 0 {
-		notes = append(notes, fmt.Sprintf("Redis did not answer for %d records: the ledger decided alone.", r.Total.Degraded))
-	}
-	if r.Total.Clipped {
-		notes = append(notes, "The topic has less than the range asked for; what there is was read.")
-	}
-	if r.Total.HeldBack > 0 {
-		notes = append(notes, fmt.Sprintf("%d offsets are held back by an open transaction.", r.Total.HeldBack))
-	}
-	return append(notes, stopNotes(r)...)
-}
-
-// stopNotes say why the run ended early, and how to go on.
-func stopNotes(r *replay.Report) []string {
-	if r.Stop == replay.StopEnd {
-		return nil
-	}
-	why := string(r.Stop)
-	if r.StopReason != "" {
-		why += ": " + r.StopReason
-	}
-	if r.StoppedAt != nil {
-		why += " at " + place(r.StoppedAt)
-	}
-	notes := []string{"Stopped early (" + why + "). To go on:"}
-	for _, left := range r.Resume() {
-		notes = append(notes, fmt.Sprintf("  idemctl replay %s %s --mode %s", r.Topic, left, r.Mode))
-	}
-	return notes
 }

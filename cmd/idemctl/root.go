@@ -47,6 +47,9 @@ Exit status:
 	root.AddCommand(
 		newPartitionCmd(a),
 		newReplayCmd(a),
+		newCaptureCmd(a),
+		newLabCmd(a),
+		newDemoCmd(a),
 		newConfigCmd(a),
 		newVersionCmd(a),
 		newCompletionCmd(a),

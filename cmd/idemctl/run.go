@@ -24,7 +24,7 @@ func run(args []string, std *streams, environ func() []string, extra ...func(*ap
 	if werr := std.Out.Failed(); werr != nil && !errors.Is(err, werr) {
 		err = errors.Join(err, withStatus(exitFailure, fmt.Errorf("write the output: %w", werr)))
 	}
-	if signals.Came() {
+	if signals.Came() && !a.signalEnds {
 		err = interrupted(err)
 	}
 	a.reportError(err, args)

@@ -4,7 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/idemctl/idemctl/internal/render"
 )
 
 // byteSize writes a number of bytes for people.
@@ -31,3 +36,36 @@ func dayOf(t time.Time) string {
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// asTyped is a word for a command line that can be typed as it is shown, whatever bytes it holds.
+func asTyped(s string) string {
+	if s != "" && strings.IndexFunc(s, notPlain) < 0 {
+		return s
+	}
+	if shown := render.Key([]byte(s)); strings.HasPrefix(shown, "$'") && shown != s {
+		return shown
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func notPlain(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_./:,@%+=-", r)
+}
+
+// wrap breaks a sentence into lines of at most width columns, at spaces. A longer word stays whole.
+func wrap(s string, width int) string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(s) {
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
+			lines = append(lines, line)
+			line = word
+		default:
+			line += " " + word
+		}
+	}
+	return strings.Join(append(lines, line), "\n")
+}

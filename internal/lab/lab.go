@@ -180,10 +180,16 @@ func (l *Lab) Close() error {
 }
 
 // Config is the configuration that points idemctl at the lab, as YAML. A handlers section may be put behind it.
-func (l *Lab) Config() string {
+func (l *Lab) Config() string { return l.ConfigIn("") }
+
+// ConfigIn is Config with the time zone of the ledger's months; empty: the default one.
+func (l *Lab) ConfigIn(zone string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# A throw-away lab: %s, %s, %s.\n", l.DBName, l.RedisName, l.KafkaName)
 	fmt.Fprintf(&b, "ledger:\n  dsn: %s\n  table_prefix: %s\n", l.DSN, TablePrefix)
+	if zone != "" {
+		fmt.Fprintf(&b, "  time_zone: %s\n", zone)
+	}
 	fmt.Fprintf(&b, "redis:\n  url: %s\n", l.RedisURL)
 	fmt.Fprintf(&b, "kafka:\n  brokers: [%s]\n", strings.Join(l.Brokers, ", "))
 	return b.String()

@@ -149,8 +149,14 @@ func minimum(c Column) int {
 
 func cut(cells []string, widths []int) {
 	for i, c := range cells {
-		if twwidth.Width(c) > widths[i] {
-			cells[i] = twwidth.Truncate(c, widths[i], ellipsis)
-		}
+		cells[i] = Cut(c, widths[i])
 	}
+}
+
+// Cut shortens one line of text to width cells, with "…" in place of what is missing.
+func Cut(s string, width int) string {
+	if twwidth.Width(s) <= width {
+		return s
+	}
+	return twwidth.Truncate(s, width, ellipsis)
 }

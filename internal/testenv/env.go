@@ -33,7 +33,7 @@ const (
 
 // shared is what this test binary has started. It is the one mutable variable of the project: tests of a package have no
 // other place in common than the package itself.
-var shared environment //nolint:gochecknoglobals // the reason is above
+var shared environment
 
 // environment starts each server at most once, and knows what it started.
 type environment struct {

@@ -13,6 +13,11 @@ import (
 // once to its end per key. It may run more than once up to a rollback, so it must do nothing that a rollback does not undo.
 type Effect func(ctx context.Context, tx Tx) error
 
+// alone is the effect for a batch of one.
+func (e Effect) alone() BatchEffect {
+	return func(ctx context.Context, tx Tx, _ []int) error { return e(ctx, tx) }
+}
+
 // Tx is the ledger's transaction as an effect sees it: it can neither commit nor roll back.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)

@@ -45,10 +45,18 @@ type Filter struct {
 // NewFilter returns a filter over a client that the caller owns. The client must honour deadlines
 // (ContextTimeoutEnabled), or a stalled Redis would stall the guard with it.
 func NewFilter(client redis.UniversalClient, opts FilterOptions) (*Filter, error) {
-	if c, ok := client.(*redis.Client); ok && !c.Options().ContextTimeoutEnabled {
-		return nil, errors.New("redis client: ContextTimeoutEnabled must be set, or a stalled Redis stalls the guard")
+	deadlines := true
+	switch c := client.(type) {
+	case *redis.Client:
+		deadlines = c.Options().ContextTimeoutEnabled
+	case *redis.ClusterClient:
+		deadlines = c.Options().ContextTimeoutEnabled
 	}
 	switch {
+	case !deadlines:
+		return nil, errors.New("redis client: ContextTimeoutEnabled must be set, or a stalled Redis stalls the guard")
+	case opts.Timeout < 0:
+		return nil, fmt.Errorf("redis timeout %v: expected 0 or more", opts.Timeout)
 	case opts.Template == KeyTemplate{}:
 		return nil, fmt.Errorf("%w: no key template", ErrKey)
 	case opts.Lease < time.Second:
@@ -68,31 +76,60 @@ func NewFilter(client redis.UniversalClient, opts FilterOptions) (*Filter, error
 // Lease is the TTL of a PROCESSING marker.
 func (f *Filter) Lease() time.Duration { return f.opts.Lease }
 
-// Claim asks for the lease of a key: SET NX. acquired is also true when the marker found is this claim's own, which
-// happens when the first reply was lost and the client asked again (hazard G10).
-func (f *Filter) Claim(ctx context.Context, key Key, id ClaimID) (found Marker, acquired bool, err error) {
-	name, mine := f.opts.Template.Name(key), f.processing(id)
+// Claim asks for the leases of keys: SET NX in one pipeline, and a second one that reads what the losers met. acquired is
+// also true where the marker found is this claim's own, which happens when the first reply was lost and the client asked
+// again (hazard G10).
+func (f *Filter) Claim(ctx context.Context, keys []Key, id ClaimID) (found []Marker, acquired []bool, err error) {
+	mine := f.processing(id)
+	names := f.names(keys)
+	found, acquired = make([]Marker, len(keys)), make([]bool, len(keys))
 	err = f.ask(ctx, func(ctx context.Context) error {
-		var err error
-		if acquired, err = f.client.SetNX(ctx, name, mine, f.opts.Lease).Result(); err != nil || acquired {
+		sets := make([]*redis.BoolCmd, len(names))
+		if _, err := f.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, n := range names {
+				sets[i] = p.SetNX(ctx, n, mine, f.opts.Lease)
+			}
+			return nil
+		}); err != nil {
 			return err
 		}
-		markers, err := f.read(ctx, []string{name})
-		if err == nil {
-			found = markers[0]
-			acquired = found.State == MarkerProcessing && found.Raw == mine && !f.opts.Bare
+		var lost []string
+		for i, s := range sets {
+			if acquired[i] = s.Val(); !acquired[i] {
+				lost = append(lost, names[i])
+			}
 		}
-		return err
+		if len(lost) == 0 {
+			return nil
+		}
+		markers, err := f.read(ctx, lost)
+		if err != nil {
+			return err
+		}
+		for i := range sets {
+			if acquired[i] {
+				continue
+			}
+			found[i], markers = markers[0], markers[1:]
+			acquired[i] = found[i].State == MarkerProcessing && found[i].Raw == mine && !f.opts.Bare
+		}
+		return nil
 	})
 	return found, acquired, err
 }
 
-// Look reads the markers of keys, in order.
-func (f *Filter) Look(ctx context.Context, keys []Key) ([]Marker, error) {
+// names are the Redis keys of keys.
+func (f *Filter) names(keys []Key) []string {
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		names[i] = f.opts.Template.Name(k)
 	}
+	return names
+}
+
+// Look reads the markers of keys, in order.
+func (f *Filter) Look(ctx context.Context, keys []Key) ([]Marker, error) {
+	names := f.names(keys)
 	var markers []Marker
 	err := f.ask(ctx, func(ctx context.Context) error {
 		var err error
@@ -148,30 +185,57 @@ func isReply(err error) bool {
 	return errors.As(err, &re)
 }
 
-// Complete marks a committed entry. held says that this claim holds the lease, so the key is a marker for certain;
-// otherwise what is there is replaced only if it is a marker or nothing.
-func (f *Filter) Complete(ctx context.Context, key Key, value string, ttl time.Duration, held bool) error {
-	ttl = min(ttl, f.opts.CompletedTTL)
-	if ttl < time.Millisecond {
-		return nil
-	}
-	name := f.opts.Template.Name(key)
-	return f.ask(ctx, func(ctx context.Context) error {
-		if held {
-			return f.client.Set(ctx, name, value, ttl).Err()
+// Completion asks for the COMPLETED marker of a committed entry.
+type Completion struct {
+	Key   Key
+	Value string
+	TTL   time.Duration // bounded by CompletedTTL; an entry that has expired gets no marker
+	// Held says that this claim holds the lease, so the key is a marker for certain; otherwise what is there is replaced only
+	// if it is a marker or nothing.
+	Held bool
+}
+
+// Complete marks committed entries, in one pipeline.
+func (f *Filter) Complete(ctx context.Context, marks []Completion) error {
+	return f.each(ctx, len(marks), func(ctx context.Context, p redis.Pipeliner, i int) {
+		m := &marks[i]
+		ttl := min(m.TTL, f.opts.CompletedTTL)
+		name := f.opts.Template.Name(m.Key)
+		switch {
+		case ttl < time.Millisecond:
+		case m.Held:
+			p.Set(ctx, name, m.Value, ttl)
+		default:
+			f.scripts.complete.Eval(ctx, p, []string{name}, m.Value, ttl.Milliseconds())
 		}
-		return f.scripts.complete.Run(ctx, f.client, []string{name}, value, ttl.Milliseconds()).Err()
 	})
 }
 
-// Release gives the lease of a claim back, if it is still this claim's. In bare mode it does nothing: the marker could be
-// anyone's.
-func (f *Filter) Release(ctx context.Context, key Key, id ClaimID) error {
+// Release gives the leases of a claim back, those that are still this claim's. In bare mode it does nothing: a marker
+// could be anyone's.
+func (f *Filter) Release(ctx context.Context, keys []Key, id ClaimID) error {
 	if f.opts.Bare {
 		return nil
 	}
+	mine := f.processing(id)
+	return f.each(ctx, len(keys), func(ctx context.Context, p redis.Pipeliner, i int) {
+		f.scripts.release.Eval(ctx, p, []string{f.opts.Template.Name(keys[i])}, mine)
+	})
+}
+
+// each sends one command for each of n keys, in one pipeline.
+func (f *Filter) each(ctx context.Context, n int, command func(ctx context.Context, p redis.Pipeliner, i int)) error {
+	if n == 0 {
+		return nil
+	}
 	return f.ask(ctx, func(ctx context.Context) error {
-		return f.scripts.release.Run(ctx, f.client, []string{f.opts.Template.Name(key)}, f.processing(id)).Err()
+		_, err := f.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i := range n {
+				command(ctx, p, i)
+			}
+			return nil
+		})
+		return err
 	})
 }
 

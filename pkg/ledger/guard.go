@@ -123,9 +123,6 @@ func NewGuard(ctx context.Context, opts GuardOptions) (*Guard, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if opts.OnStep == nil {
-		opts.OnStep = func(context.Context, Step, Message) {}
-	}
 	g := &Guard{opts: opts, sequence: []claimStep{stepInsert, stepProbe, stepConfirm}, sightings: map[string]sighting{}}
 	if err := opts.Store.Verify(ctx); err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
@@ -136,43 +133,21 @@ func NewGuard(ctx context.Context, opts GuardOptions) (*Guard, error) {
 	return g, nil
 }
 
-// Do runs the effect for a message, unless its key has had its effect. The error is nil unless the outcome is Failed: an
-// *EffectError, or an error of a server or of the set-up, after which nothing may be acknowledged.
+// Do runs the effect for a message, unless its key has had its effect. The error is the result's: nil unless the outcome is
+// Failed. It is an *EffectError, or an error of a server or of the set-up, after which nothing may be acknowledged.
 func (g *Guard) Do(ctx context.Context, m Message, effect Effect) (Result, error) {
-	if res, bad := g.refuse(m); bad {
-		return res, nil
-	}
-	if err := g.register(ctx); err != nil {
-		return Result{}, err
-	}
-	id, err := newClaimID()
-	if err != nil {
-		return Result{}, err
-	}
-	c := &claim{guard: g, msg: m, id: id, effect: effect}
-	g.opts.OnStep(ctx, StepStart, m)
-	res, err := c.run(ctx)
-	res.Degraded, res.Marker, res.Attempts = c.degraded, c.marker, c.attempts
-	return res, err
+	res := g.DoBatch(ctx, []Message{m}, effect.alone())[0]
+	return res, res.Err
 }
 
 // Rehearse does all that Do does, and rolls it back. Redis is only read.
 func (g *Guard) Rehearse(ctx context.Context, m Message, effect Effect) (Result, error) {
-	if res, bad := g.refuse(m); bad {
-		return res, nil
-	}
-	id, err := newClaimID()
-	if err != nil {
-		return Result{}, err
-	}
-	c := &claim{guard: g, msg: m, id: id, effect: effect, rehearsal: true}
-	res, err := c.run(ctx)
-	res.Degraded, res.Marker, res.Attempts = c.degraded, c.marker, c.attempts
-	return res, err
+	res := g.RehearseBatch(ctx, []Message{m}, effect.alone())[0]
+	return res, res.Err
 }
 
 // refuse answers for a message that no ledger can hold.
-func (g *Guard) refuse(m Message) (Result, bool) {
+func (g *Guard) refuse(m *Message) (Result, bool) {
 	err := m.Key.Validate()
 	switch {
 	case err != nil:
@@ -189,7 +164,7 @@ func (g *Guard) refuse(m Message) (Result, bool) {
 }
 
 // horizonReason says in words why a message cannot be proved new.
-func horizonReason(m Message, s *snapshot) string {
+func horizonReason(m *Message, s *snapshot) string {
 	return fmt.Sprintf("time %s is not after %s, from when on the ledger remembers every %s",
 		stamp(m.Time), stamp(s.edge), m.Key.BizType)
 }
@@ -197,4 +172,4 @@ func horizonReason(m Message, s *snapshot) string {
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // month is the home month of a message.
-func (g *Guard) month(m Message) partition.Month { return partition.MonthOf(m.Time, g.opts.Zone) }
+func (g *Guard) month(m *Message) partition.Month { return partition.MonthOf(m.Time, g.opts.Zone) }

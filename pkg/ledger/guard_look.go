@@ -20,8 +20,8 @@ const lookAttempts = 10
 func (g *Guard) Classify(ctx context.Context, messages []Message) ([]Result, error) {
 	results := make([]Result, len(messages))
 	var ask []int
-	for i, m := range messages {
-		if res, bad := g.refuse(m); bad {
+	for i := range messages {
+		if res, bad := g.refuse(&messages[i]); bad {
 			results[i] = res
 		} else {
 			ask = append(ask, i)
@@ -49,66 +49,69 @@ func pages[T any](list []T, n int) func(yield func([]T) bool) {
 }
 
 func (g *Guard) classifyPage(ctx context.Context, messages []Message, page []int, results []Result) error {
-	markers, degraded, err := g.lookMarkers(ctx, messages, page)
-	if err != nil {
-		return err
-	}
-	rows, snap, err := g.lookRows(ctx, messages, page)
-	if err != nil {
-		return err
-	}
+	asked := make([]*Message, len(page))
 	for n, i := range page {
-		m := messages[i]
-		res, err := g.classify(m, snap, rows[m.Key.OrderID], markers[n])
-		if err != nil {
-			return err
+		asked[n] = &messages[i]
+	}
+	markers, degraded, err := g.lookMarkers(ctx, asked)
+	if err != nil {
+		return err
+	}
+	rows, snap, err := g.lookRows(ctx, asked)
+	if err != nil {
+		return err
+	}
+	for n, m := range asked {
+		res := g.classify(m, snap, rows[m.Key.OrderID], markers[n])
+		if res.Err != nil {
+			return res.Err
 		}
 		res.Marker, res.Degraded = markers[n], degraded
-		results[i] = res
+		results[page[n]] = res
 	}
 	return nil
 }
 
-func (g *Guard) lookMarkers(ctx context.Context, messages []Message, page []int) ([]Marker, bool, error) {
+func (g *Guard) lookMarkers(ctx context.Context, messages []*Message) ([]Marker, bool, error) {
 	if g.opts.Filter == nil {
-		return make([]Marker, len(page)), false, nil
+		return make([]Marker, len(messages)), false, nil
 	}
-	keys := make([]Key, len(page))
-	for n, i := range page {
-		keys[n] = messages[i].Key
+	keys := make([]Key, len(messages))
+	for i, m := range messages {
+		keys[i] = m.Key
 	}
 	markers, err := g.opts.Filter.Look(ctx, keys)
 	if errors.Is(err, ErrFilterAway) {
-		return make([]Marker, len(page)), true, nil
+		return make([]Marker, len(messages)), true, nil
 	}
 	return markers, false, err
 }
 
 // classify combines what both stores say of one message.
-func (g *Guard) classify(m Message, snap *snapshot, row *Entry, marker Marker) (Result, error) {
+func (g *Guard) classify(m *Message, snap *snapshot, row *Entry, marker Marker) Result {
 	if row != nil {
 		res := existing(m, row)
 		if res.Outcome == AbsorbedLedger && g.opts.Filter != nil && g.opts.Filter.trusts(marker, snap.LedgerID) {
 			res.Outcome = AbsorbedFilter
 		}
-		return res, nil
+		return res
 	}
 	_, home := snap.Home(g.month(m))
 	switch {
 	case marker.State == MarkerProcessing:
-		return inFlight(marker), nil
+		return inFlight(marker)
 	case !home || (!snap.covers(m.Time) && g.opts.BeyondHorizon != Run) || (marker.State == MarkerCompleted && g.opts.Phantom != Run):
 		return g.absent(m, snap, home, marker)
 	}
-	return Result{Outcome: Executed}, nil
+	return Result{Outcome: Executed}
 }
 
-// lookRows reads the rows of a page of messages: first in their home months, then what was not found in all the others. The
-// generation is read last, and must be the one in hand.
-func (g *Guard) lookRows(ctx context.Context, messages []Message, page []int) (map[string]*Entry, *snapshot, error) {
+// lookRows reads the rows of messages: first in their home months, then what was not found in all the others. The generation
+// is read last, and must be that of the snapshot returned.
+func (g *Guard) lookRows(ctx context.Context, messages []*Message) (map[string]*Entry, *snapshot, error) {
 	for range lookAttempts {
 		snap := g.current()
-		rows, err := g.lookIn(ctx, snap, messages, page)
+		rows, err := g.lookIn(ctx, snap, messages)
 		if err == nil {
 			var gen int64
 			if gen, err = g.opts.Store.generation(ctx, g.opts.Store.read); err == nil && gen == snap.Generation {
@@ -116,7 +119,7 @@ func (g *Guard) lookRows(ctx context.Context, messages []Message, page []int) (m
 			}
 		}
 		if err != nil && mysqlx.Number(err) != mysqlx.ErrNoSuchTable {
-			return nil, nil, fmt.Errorf("look up %d keys: %w", len(page), err)
+			return nil, nil, fmt.Errorf("look up %d keys: %w", len(messages), err)
 		}
 		if _, err := g.reload(ctx); err != nil {
 			return nil, nil, err
@@ -125,12 +128,11 @@ func (g *Guard) lookRows(ctx context.Context, messages []Message, page []int) (m
 	return nil, nil, partition.ErrCatalogChanged
 }
 
-func (g *Guard) lookIn(ctx context.Context, snap *snapshot, messages []Message, page []int) (map[string]*Entry, error) {
-	rows := make(map[string]*Entry, len(page))
+func (g *Guard) lookIn(ctx context.Context, snap *snapshot, messages []*Message) (map[string]*Entry, error) {
+	rows := make(map[string]*Entry, len(messages))
 	home := map[partition.Month][]string{}
-	asked := make(map[string]bool, len(page))
-	for _, i := range page {
-		m := messages[i]
+	asked := make(map[string]bool, len(messages))
+	for _, m := range messages {
 		if !asked[m.Key.OrderID] {
 			asked[m.Key.OrderID] = true
 			home[g.month(m)] = append(home[g.month(m)], m.Key.OrderID)
@@ -163,13 +165,7 @@ func (g *Guard) lookIn(ctx context.Context, snap *snapshot, messages []Message, 
 func (g *Guard) lookTable(ctx context.Context, snap *snapshot, t partition.Table, ids []string, rows map[string]*Entry) error {
 	var err error
 	for _, name := range snap.names(t) {
-		var found []Entry
-		if found, err = g.opts.Store.findAll(ctx, g.opts.Store.read, name, g.opts.BizType, ids); err == nil {
-			for i := range found {
-				rows[found[i].Key.OrderID] = &found[i]
-			}
-			return nil
-		}
+		err = g.lookPages(ctx, name, ids, rows)
 		if mysqlx.Number(err) != mysqlx.ErrNoSuchTable {
 			return err
 		}
@@ -177,29 +173,16 @@ func (g *Guard) lookTable(ctx context.Context, snap *snapshot, t partition.Table
 	return err
 }
 
-// findAnywhere reads a key's row from whichever month has it, by a plain read.
-func (g *Guard) findAnywhere(ctx context.Context, key Key) (*Entry, error) {
-	for range lookAttempts {
-		entry, err := g.findIn(ctx, g.current(), key)
-		if mysqlx.Number(err) != mysqlx.ErrNoSuchTable {
-			return entry, err
+// lookPages reads rows by pages of keys.
+func (g *Guard) lookPages(ctx context.Context, table string, ids []string, rows map[string]*Entry) error {
+	for page := range pages(ids, LookPage) {
+		found, err := g.opts.Store.find(ctx, g.opts.Store.read, table, g.opts.BizType, page, "")
+		if err != nil {
+			return err
 		}
-		if _, err := g.reload(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return nil, partition.ErrCatalogChanged
-}
-
-func (g *Guard) findIn(ctx context.Context, snap *snapshot, key Key) (*Entry, error) {
-	rows := map[string]*Entry{}
-	for _, t := range snap.Tables {
-		if err := g.lookTable(ctx, snap, t, []string{key.OrderID}, rows); err != nil {
-			return nil, fmt.Errorf("look into %s: %w", t.Name, err)
-		}
-		if e := rows[key.OrderID]; e != nil {
-			return e, nil
+		for i := range found {
+			rows[found[i].Key.OrderID] = &found[i]
 		}
 	}
-	return nil, nil //nolint:nilnil // no row is an answer
+	return nil
 }

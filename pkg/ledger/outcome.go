@@ -50,4 +50,6 @@ type Result struct {
 	Degraded bool
 	// Attempts counts the transactions tried.
 	Attempts int
+	// Err is set if the outcome is Failed, and only then.
+	Err error
 }

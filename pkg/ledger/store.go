@@ -32,7 +32,8 @@ func NewStore(tx, read *sql.DB, scheme partition.Scheme) *Store {
 var ErrUnsafeSession = errors.New("the connection is not fit for a guard")
 
 // Verify refuses a server or a session on which two claims of one key could both pass: a multi-primary cluster, a read-only
-// server, a session that commits by itself or has another isolation than READ COMMITTED.
+// server, a session that commits by itself or has another isolation than READ COMMITTED. The connections for reading must
+// commit by themselves.
 func (s *Store) Verify(ctx context.Context) error {
 	server, err := mysqlx.Inspect(ctx, s.read)
 	if err != nil {
@@ -47,6 +48,12 @@ func (s *Store) Verify(ctx context.Context) error {
 	}
 	var level string
 	var autocommit bool
+	if err := s.read.QueryRowContext(ctx, "SELECT @@autocommit").Scan(&autocommit); err != nil {
+		return fmt.Errorf("ledger session: %w", err)
+	}
+	if !autocommit { // what is written over it, the catalog, would never be committed
+		return fmt.Errorf("%w: autocommit is off on the connections for reading", ErrUnsafeSession)
+	}
 	err = mysqlx.WithTx(ctx, s.tx, func(tx *sql.Tx) error {
 		return tx.QueryRowContext(ctx, "SELECT @@autocommit, "+isolation).Scan(&autocommit, &level)
 	})
@@ -63,38 +70,34 @@ func (s *Store) Verify(ctx context.Context) error {
 
 const entryColumns = "order_id, biz_type, create_time, expire_at, claim_id, fingerprint, src_topic, src_partition, src_offset"
 
-// insert claims a key: a plain INSERT, never IGNORE (invariant 5). create_time is the database's now or the business time,
+// insert claims keys: a plain INSERT, never IGNORE (invariant 5). create_time is the database's now or the business time,
 // whichever is later; times are whole milliseconds already, since MySQL would round them and MariaDB cut them.
-func (s *Store) insert(ctx context.Context, ex mysqlx.Execer, table string, m Message, id ClaimID, retention time.Duration) error {
-	var topic, part, off any
-	if m.Source != nil {
-		topic, part, off = []byte(m.Source.Topic), m.Source.Partition, m.Source.Offset
+func (s *Store) insert(ctx context.Context, ex mysqlx.Execer, table string, messages []*Message, id ClaimID, retention time.Duration) error {
+	const columns = 7
+	row := fmt.Sprintf(`(?, ?, GREATEST(UTC_TIMESTAMP(3), CAST(? AS DATETIME(3))), create_time + INTERVAL %d SECOND, UNHEX('%x'), UNHEX(?), ?, ?, ?)`,
+		int64(retention.Seconds()), id)
+	var b strings.Builder
+	b.Grow(128 + len(messages)*(len(row)+2))
+	b.WriteString("INSERT INTO " + quote(table) + " (" + entryColumns + ") VALUES ")
+	args := make([]any, 0, len(messages)*columns)
+	for i, m := range messages {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(row)
+		var topic, part, off any
+		if m.Source != nil {
+			topic, part, off = []byte(m.Source.Topic), m.Source.Partition, m.Source.Offset
+		}
+		args = append(args, []byte(m.Key.OrderID), []byte(m.Key.BizType), m.Time.UTC().Truncate(time.Millisecond), hexText(m.Fingerprint), topic, part, off)
 	}
-	at := m.Time.UTC().Truncate(time.Millisecond)
-	_, err := ex.ExecContext(ctx, "INSERT INTO "+quote(table)+" ("+entryColumns+`) VALUES (?, ?,
-		GREATEST(UTC_TIMESTAMP(3), CAST(? AS DATETIME(3))),
-		GREATEST(UTC_TIMESTAMP(3), CAST(? AS DATETIME(3))) + INTERVAL ? SECOND, UNHEX(?), UNHEX(?), ?, ?, ?)`,
-		[]byte(m.Key.OrderID), []byte(m.Key.BizType), at, at, int64(retention.Seconds()), hexText(id[:]), hexText(m.Fingerprint), topic, part, off)
+	_, err := ex.ExecContext(ctx, b.String(), args...)
 	return err
 }
 
-// find reads the row of a key; lock is a locking clause or "". nil: no such row.
-func (s *Store) find(ctx context.Context, q mysqlx.Queryer, table string, key Key, lock string) (*Entry, error) {
-	entries, err := s.query(ctx, q, table, "SELECT "+entryColumns+" FROM "+quote(table)+" WHERE order_id = ? AND biz_type = ?"+lock,
-		[]byte(key.OrderID), []byte(key.BizType))
-	if err != nil {
-		return nil, err
-	}
-	for i := range entries {
-		if entries[i].Key == key { // byte-equal, whatever the column's collation
-			return &entries[i], nil
-		}
-	}
-	return nil, nil
-}
-
-// findAll reads the rows of many keys of one biz_type. The caller keeps pages small (some hundred keys).
-func (s *Store) findAll(ctx context.Context, q mysqlx.Queryer, table, biz string, orderIDs []string) ([]Entry, error) {
+// find reads the rows of keys of one biz_type; lock is a locking clause or "". The caller keeps pages small (some hundred
+// keys), and compares the keys found byte by byte.
+func (s *Store) find(ctx context.Context, q mysqlx.Queryer, table, biz string, orderIDs []string, lock string) ([]Entry, error) {
 	if len(orderIDs) == 0 {
 		return nil, nil
 	}
@@ -104,7 +107,7 @@ func (s *Store) findAll(ctx context.Context, q mysqlx.Queryer, table, biz string
 	}
 	args = append(args, []byte(biz))
 	return s.query(ctx, q, table, "SELECT "+entryColumns+" FROM "+quote(table)+
-		" WHERE order_id IN (?"+strings.Repeat(", ?", len(orderIDs)-1)+") AND biz_type = ?", args...)
+		" WHERE order_id IN (?"+strings.Repeat(", ?", len(orderIDs)-1)+") AND biz_type = ?"+lock, args...)
 }
 
 func (s *Store) query(ctx context.Context, q mysqlx.Queryer, table, query string, args ...any) ([]Entry, error) {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -108,9 +109,7 @@ func (c *Catalog) clone() Catalog {
 	d := *c
 	d.Tables = slices.Clone(c.Tables)
 	d.Biz = make(map[string]Memory, len(c.Biz))
-	for k, v := range c.Biz {
-		d.Biz[k] = v
-	}
+	maps.Copy(d.Biz, c.Biz)
 	return d
 }
 

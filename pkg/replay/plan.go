@@ -110,7 +110,7 @@ type Request struct {
 	TopKeys int
 	// List receives one line per record, as its outcome is final. It is called from one goroutine at a time, in offset order
 	// within a partition, except that a record that waited for another owner comes when that is settled. An error ends the run.
-	List func(Line) error
+	List func(Line) error `json:"-"`
 	// InFlightWait is how long, after the range has been read, records whose key another owner holds are tried again before
 	// they are reported as in_flight; 0 means not at all.
 	InFlightWait time.Duration

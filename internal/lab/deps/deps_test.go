@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,9 +19,7 @@ import (
 func env(t *testing.T, vars map[string]string) func(string) string {
 	t.Helper()
 	all := map[string]string{"PATH": t.TempDir(), "HOME": t.TempDir()}
-	for k, v := range vars {
-		all[k] = v
-	}
+	maps.Copy(all, vars)
 	return func(name string) string { return all[name] }
 }
 

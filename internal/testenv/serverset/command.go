@@ -15,7 +15,7 @@ import (
 // signal ended it, as a shell does. The command has a process group of its own and gets every signal that comes on
 // signals, so that it ends in order, once.
 func Run(argv, env []string, stdout, stderr io.Writer, signals <-chan os.Signal) (int, error) {
-	cmd := exec.Command(argv[0], argv[1:]...) //nolint:gosec,noctx // runs what its caller was asked to run; ended by signals, not by a context
+	cmd := exec.Command(argv[0], argv[1:]...) // ended by signals, not by a context
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, stdout, stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

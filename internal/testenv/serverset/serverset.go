@@ -49,7 +49,8 @@ func Start(ctx context.Context, host lab.Host, wants []Want, logger *slog.Logger
 			err = errors.Join(err, set.Close())
 		}
 	}()
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the database's own account must be able to enter it; the data are thrown away
+	// The database's own account must be able to enter it.
+	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making a folder for the servers: %w", err)
 	}
 	var mu sync.Mutex

@@ -1,0 +1,149 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// askFilter claims the leases in one pipeline; a rehearsal only looks. A Redis that is away degrades the batch, and decides
+// nothing.
+func (b *batch) askFilter(ctx context.Context) error {
+	f := b.guard.opts.Filter
+	if f == nil {
+		return nil
+	}
+	keys := make([]Key, len(b.claims))
+	for i, c := range b.claims {
+		keys[i] = c.msg.Key
+	}
+	var markers []Marker
+	var acquired []bool
+	var err error
+	if b.rehearsal {
+		markers, err = f.Look(ctx, keys)
+	} else {
+		markers, acquired, err = f.Claim(ctx, keys, b.id)
+	}
+	if err != nil && !errors.Is(err, ErrFilterAway) {
+		return err
+	}
+	for i, c := range b.claims {
+		if err != nil {
+			c.degraded = true
+			continue
+		}
+		c.marker = markers[i]
+		c.leased = acquired != nil && acquired[i]
+	}
+	return nil
+}
+
+// settleMarkers brings Redis in line with what the ledger has decided. It changes nothing about the outcomes: Redis may be
+// away, or slow, or empty.
+func (b *batch) settleMarkers(ctx context.Context) {
+	g := b.guard
+	f := g.opts.Filter
+	if f == nil {
+		return
+	}
+	// The markers are settled even when the caller is on its way out, or the keys stay leased for the whole lease.
+	ctx = context.WithoutCancel(ctx)
+	var done, lost []*claim
+	for _, c := range b.claims {
+		switch {
+		case c.result.Outcome == Executed || c.result.Outcome == AbsorbedLedger:
+			done = append(done, c)
+		case errors.Is(c.result.Err, ErrCommitUnknown):
+			// The effect may be in; the lease ends by itself.
+		case c.leased || c.degraded:
+			// Where the reply of SET NX was lost the lease may be this claim's all the same; releasing compares.
+			lost = append(lost, c)
+		}
+	}
+	id, now := g.LedgerID(), g.opts.Now()
+	marks := make([]Completion, len(done))
+	for i, c := range done {
+		marks[i] = g.completion(c, id, now)
+	}
+	b.note(ctx, done, f.Complete(ctx, marks))
+	b.step(ctx, StepMarked, done)
+	keys := make([]Key, len(lost))
+	for i, c := range lost {
+		keys[i] = c.msg.Key
+	}
+	b.note(ctx, lost, f.Release(ctx, keys, b.id))
+}
+
+func (b *batch) note(ctx context.Context, claims []*claim, err error) {
+	if err == nil {
+		return
+	}
+	for _, c := range claims {
+		c.degraded = true
+	}
+	b.guard.opts.Logger.DebugContext(ctx, "markers not settled", "keys", len(claims), "error", err)
+}
+
+// completion is the COMPLETED marker of a claim whose row is there. It never outlives the row.
+func (g *Guard) completion(c *claim, ledgerID string, now time.Time) Completion {
+	left, print := g.opts.Retention, c.msg.Fingerprint
+	if e := c.result.Entry; e != nil {
+		left, print = e.ExpireAt.Sub(now), e.Fingerprint
+	}
+	return Completion{Key: c.msg.Key, Value: g.opts.Filter.completed(ledgerID, print), TTL: left, Held: c.leased}
+}
+
+// sighting is a PROCESSING marker without a TTL, and since when it has been the same.
+type sighting struct {
+	raw   string
+	since time.Time
+}
+
+// maxSightings bounds the memory of such markers; beyond it the oldest is forgotten, which only delays a take-over.
+const maxSightings = 10_000
+
+// takeOver takes the lease of a key whose marker has no TTL, after the same value was seen for one full lease: its owner
+// had as long as anyone gets.
+func (b *batch) takeOver(ctx context.Context, c *claim) (bool, error) {
+	g := b.guard
+	if !g.seenForALease(c.msg.Key, c.marker.Raw) {
+		return false, nil
+	}
+	taken, err := g.opts.Filter.TakeOver(ctx, c.msg.Key, c.marker.Raw, b.id)
+	if errors.Is(err, ErrFilterAway) {
+		c.degraded = true
+		return false, nil
+	}
+	c.leased = taken
+	return taken, err
+}
+
+func (g *Guard) seenForALease(key Key, raw string) bool {
+	now := g.opts.Now()
+	name := g.opts.Filter.opts.Template.Name(key)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if seen, ok := g.sightings[name]; ok && seen.raw == raw {
+		if now.Sub(seen.since) < g.opts.Filter.Lease() {
+			return false
+		}
+		delete(g.sightings, name)
+		return true
+	}
+	if len(g.sightings) >= maxSightings {
+		g.forgetOldestSighting()
+	}
+	g.sightings[name] = sighting{raw: raw, since: now}
+	return false
+}
+
+func (g *Guard) forgetOldestSighting() {
+	oldest := ""
+	for name, s := range g.sightings {
+		if oldest == "" || s.since.Before(g.sightings[oldest].since) {
+			oldest = name
+		}
+	}
+	delete(g.sightings, oldest)
+}
