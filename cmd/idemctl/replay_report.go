@@ -155,14 +155,14 @@ func renderReplay(r *replay.Report, again string) render.Result {
 			t.Add(name, read, "-", "0", "no record")
 		}
 		for _, o := range rows {
-			t.Add(name, read, o.Outcome, strconv.FormatInt(o.Count, 10), meaning(r.Mode, o.Outcome))
+			t.Add(name, read, o.Outcome, strconv.FormatInt(o.Count, 10), meaning(o.Outcome))
 			name, read = "", ""
 		}
 	}
 	if len(r.Partitions) > 1 {
 		name := "all"
 		for _, o := range r.Total.Outcomes.Rows() {
-			t.Add(name, "", o.Outcome, strconv.FormatInt(o.Count, 10), meaning(r.Mode, o.Outcome))
+			t.Add(name, "", o.Outcome, strconv.FormatInt(o.Count, 10), meaning(o.Outcome))
 			name = ""
 		}
 	}
@@ -171,35 +171,32 @@ func renderReplay(r *replay.Report, again string) render.Result {
 		out.Tables = append(out.Tables, examples)
 	}
 	if r.Keys != nil && len(r.Keys.Top) > 0 {
-		out.Tables = append(out.Tables, replayKeys(r.Keys))
+		out.Tables = append(out.Tables, replayKeys(r.Keys, r.Mode))
 	}
 	return out
 }
 
-// meaning says in a few words what an outcome means for the orders.
-func meaning(mode replay.Mode, outcome string) string {
+// meaning says in a few words what an outcome means for the orders. They fit beside the numbers in 80 columns.
+func meaning(outcome string) string {
 	switch outcome {
 	case replay.OutcomeWouldExecute:
-		return "not done yet; execute would do it"
+		return "not done yet"
 	case replay.OutcomeExecuted:
 		return "done now, once"
 	case replay.OutcomeAbsorbedFilter:
-		return "duplicate; Redis and ledger agree"
+		return "duplicate, Redis agrees"
 	case replay.OutcomeAbsorbedLedger:
-		if mode.Writes() {
-			return "duplicate; the ledger has it"
-		}
-		return "duplicate, of the ledger or this range"
+		return "duplicate"
 	case replay.OutcomeInFlight:
-		return "another owner is at it; again later"
+		return "another owner is at it"
 	case replay.OutcomeConflict:
-		return "same key, other content; look at it"
+		return "same key, other content"
 	case replay.OutcomeOutsideHorizon:
-		return "older than the ledger remembers"
+		return "before the ledger's memory"
 	case replay.OutcomePhantom:
-		return "Redis says done, the ledger does not"
+		return "marked done, not in ledger"
 	case replay.OutcomeInvalid:
-		return "no usable key, time or value"
+		return "no usable key or value"
 	case replay.OutcomeFailed:
 		return "rolled back, nothing done"
 	}
@@ -225,10 +222,14 @@ func replayExamples(r *replay.Report) render.Table {
 	return t
 }
 
-func replayKeys(k *replay.KeyReport) render.Table {
+func replayKeys(k *replay.KeyReport, mode replay.Mode) render.Table {
+	by := "executed by"
+	if !mode.Writes() {
+		by = "by" // it may be a record that execute would run
+	}
 	t := render.Table{Title: "Keys that came most often", Columns: []render.Column{
 		{Name: "key", Shrink: true}, {Name: "times", Align: render.Right}, {Name: "again", Align: render.Right},
-		{Name: "re-published", Align: render.Right}, {Name: "first to last", Align: render.Right}, {Name: "executed by", Shrink: true},
+		{Name: "re-published", Align: render.Right}, {Name: "first to last", Align: render.Right}, {Name: by, Shrink: true},
 	}}
 	for i := range k.Top {
 		l := &k.Top[i]

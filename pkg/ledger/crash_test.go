@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -39,28 +38,39 @@ func TestCrashPoints(t *testing.T) {
 				t.Parallel()
 				w := ledgertest.New(t, db.Schema(t), testenv.Redis(t))
 				w.Lease = time.Second
-				m := w.Message("20261111-8842")
+				batch := crashBatch(w.Now)
 				cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this test binary itself
 				cmd.Env = append(os.Environ(), envDieAt+"="+string(at), envDieDSN+"="+w.Schema.DSN, envDieURL+"="+w.Space.URL,
-					envDieKeys+"="+w.Space.Prefix+"idempotent:{biz_type}:{order_id}", envDieTime+"="+m.Time.Format(time.RFC3339Nano))
+					envDieKeys+"="+w.Space.Prefix+"idempotent:{biz_type}:{order_id}", envDieTime+"="+w.Now.Format(time.RFC3339Nano))
 				out, err := cmd.CombinedOutput()
 				var exit *exec.ExitError
 				if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL { //nolint:forcetypeassert // Unix
 					t.Fatalf("the child was not killed at %s: %v\n%s", at, err, out)
 				}
 				g := w.Guard()
-				res, err := redeliver(t, g, m, w.Grant(m))
-				w.Want(res.Outcome, res, err)
-				if !res.Outcome.MayPass() {
-					t.Fatalf("redelivery: %s (%s)", res.Outcome, res.Reason)
+				for _, m := range batch {
+					res, err := redeliver(t, g, m, w.Grant(m))
+					w.Want(res.Outcome, res, err)
+					if !res.Outcome.MayPass() {
+						t.Fatalf("redelivery: %s (%s)", res.Outcome, res.Reason)
+					}
+					if executed := res.Outcome == ledger.Executed; executed != (at != ledger.StepCommitted && at != ledger.StepMarked) {
+						t.Errorf("killed at %s, then %s", at, res.Outcome)
+					}
+					w.ExactlyOnce(m)
 				}
-				if executed := res.Outcome == ledger.Executed; executed != (at != ledger.StepCommitted && at != ledger.StepMarked) {
-					t.Errorf("killed at %s, then %s", at, res.Outcome)
-				}
-				w.ExactlyOnce(m)
 			})
 		}
 	}
+}
+
+// crashBatch is what the child is working on when it dies.
+func crashBatch(at time.Time) []ledger.Message {
+	var batch []ledger.Message
+	for _, id := range []string{"20261111-8842", "20261111-8843", "20261111-8844"} {
+		batch = append(batch, ledger.Message{Key: ledger.Key{BizType: ledgertest.Biz, OrderID: id}, Time: at})
+	}
+	return batch
 }
 
 // redeliver brings the message again, as Kafka does, until the dead owner's lease has ended.
@@ -79,7 +89,7 @@ func redeliver(t *testing.T, g *ledger.Guard, m ledger.Message, e ledger.Effect)
 	}
 }
 
-// dieInTheMiddle is the child: it runs one message and kills itself at a step.
+// dieInTheMiddle is the child: it runs a batch and kills itself at a step.
 func dieInTheMiddle(at string) {
 	err := func() error {
 		ctx := context.Background()
@@ -124,12 +134,16 @@ func dieInTheMiddle(at string) {
 		if err != nil {
 			return err
 		}
-		m := ledger.Message{Key: ledger.Key{BizType: ledgertest.Biz, OrderID: "20261111-8842"}, Time: when}
-		res, err := g.Do(ctx, m, func(ctx context.Context, tx ledger.Tx) error {
-			_, err := tx.ExecContext(ctx, "INSERT INTO coupon (order_id) VALUES (?)", []byte(m.Key.OrderID))
-			return err
+		batch := crashBatch(when)
+		results := g.DoBatch(ctx, batch, func(ctx context.Context, tx ledger.Tx, indexes []int) error {
+			for _, i := range indexes {
+				if _, err := tx.ExecContext(ctx, "INSERT INTO coupon (order_id) VALUES (?)", []byte(batch[i].Key.OrderID)); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
-		return fmt.Errorf("survived %s: %s %w", strings.ToUpper(at), res.Outcome, err)
+		return fmt.Errorf("survived %s: %v", at, results)
 	}()
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)

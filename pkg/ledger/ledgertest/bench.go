@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"net"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -98,6 +99,13 @@ func (w *Workbench) OpenGuard(change ...func(*ledger.GuardOptions)) (*ledger.Gua
 	}
 	for _, c := range change {
 		c(&opts)
+	}
+	if watch := opts.OnStep; watch != nil {
+		opts.OnStep = func(ctx context.Context, s ledger.Step, m ledger.Message) {
+			if !strings.HasPrefix(m.Key.OrderID, companion) {
+				watch(ctx, s, m)
+			}
+		}
 	}
 	return ledger.NewGuard(w.T.Context(), opts)
 }

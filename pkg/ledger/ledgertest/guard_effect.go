@@ -140,22 +140,26 @@ func firstOfThreeRollsBack(t *testing.T, mk bench, do Do) {
 	var wg sync.WaitGroup
 	results := make(chan ledger.Result, 2)
 	boom := errors.New("boom")
-	_, err := do(t.Context(), first, m, func(ctx context.Context, tx ledger.Tx) error {
-		for range 2 {
-			wg.Go(func() {
-				res, err := do(ctx, others, m, w.Grant(m))
-				if err != nil {
-					t.Error(err)
-				}
-				results <- res
-			})
-		}
-		go w.awaitLockWaits(2, waiting)
-		<-waiting
+	var once sync.Once
+	res, err := do(t.Context(), first, m, func(context.Context, ledger.Tx) error {
+		once.Do(func() {
+			for range 2 {
+				wg.Go(func() {
+					res, err := do(t.Context(), others, m, w.Grant(m))
+					if err != nil {
+						t.Error(err)
+					}
+					results <- res
+				})
+			}
+			go w.awaitLockWaits(2, waiting)
+			<-waiting
+		})
 		return boom
 	})
-	if !errors.Is(err, boom) {
-		t.Fatalf("first claim: %v", err)
+	// In a batch the message is tried again by itself, and then finds what the others have done.
+	if !errors.Is(err, boom) && res.Outcome != ledger.AbsorbedLedger {
+		t.Fatalf("first claim: %s, %v", res.Outcome, err)
 	}
 	wg.Wait()
 	a, b := <-results, <-results

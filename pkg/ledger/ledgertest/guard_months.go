@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -156,9 +157,11 @@ func foreignUniqueKey(t *testing.T, mk bench, do Do) {
 	w := mk(t)
 	g := w.Guard()
 	first, second := w.NewMessage(), w.NewMessage()
+	first.Fingerprint = bytes.Repeat([]byte{7}, 16)
+	second.Fingerprint = first.Fingerprint
 	res, err := do(t.Context(), g, first, w.Grant(first))
 	w.Want(ledger.Executed, res, err)
-	w.SQL("ALTER TABLE " + w.Scheme.Table(w.Month) + " ADD UNIQUE KEY lax (src_topic, src_partition, src_offset)")
+	w.SQL("ALTER TABLE " + w.Scheme.Table(w.Month) + " ADD UNIQUE KEY lax (fingerprint)")
 	res, err = do(t.Context(), g, second, w.Grant(second))
 	if res.Outcome != ledger.Failed || !errors.Is(err, ledger.ErrNotDuplicate) {
 		t.Fatalf("outcome %s, error %v; want failed with ErrNotDuplicate", res.Outcome, err)

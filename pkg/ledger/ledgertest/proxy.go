@@ -17,6 +17,7 @@ type Proxy struct {
 	match  []byte
 	before bool
 	cuts   int
+	onCut  func()
 	target string
 }
 
@@ -56,6 +57,13 @@ func (p *Proxy) CutOn(match string, before bool) {
 	p.match, p.before = []byte(match), before
 }
 
+// OnCut has fn called at each cut, after the server has worked off what was forwarded and before the client notices.
+func (p *Proxy) OnCut(fn func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.onCut = fn
+}
+
 // Cuts counts the connections cut.
 func (p *Proxy) Cuts() int {
 	p.mu.Lock()
@@ -82,6 +90,14 @@ func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 	go func() {
 		defer close(back)
 		_, _ = io.Copy(gate, server)
+		if gate.isShut() {
+			p.mu.Lock()
+			fn := p.onCut
+			p.mu.Unlock()
+			if fn != nil {
+				fn()
+			}
+		}
 		_ = client.Close()
 	}()
 	buf := make([]byte, 64<<10)
@@ -135,6 +151,12 @@ func (g *gate) shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
+}
+
+func (g *gate) isShut() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closed
 }
 
 func (g *gate) Write(b []byte) (int, error) {
