@@ -89,7 +89,7 @@ func runDemo(ctx context.Context, a *app, opts *demoOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(d.dir)) }()
 	began := a.now()
-	d.say("Starting throw-away servers on 127.0.0.1.")
+	d.sayf("Starting throw-away servers on 127.0.0.1.")
 	if d.lab, err = a.startLab(ctx, opts.labServers, ""); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func runDemo(ctx context.Context, a *app, opts *demoOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	d.say("Took %s.\n", a.now().Sub(began).Round(100*time.Millisecond))
+	d.sayf("Took %s.\n", a.now().Sub(began).Round(100*time.Millisecond))
 	if err := a.Print(account.render()); err != nil {
 		return err
 	}
@@ -147,8 +147,8 @@ func ended(ctx context.Context, err error) error {
 
 func (d *demo) config() string { return filepath.Join(d.dir, configName) }
 
-// say writes a paragraph. That stdout cannot be written is noticed at the end, for every command alike.
-func (d *demo) say(format string, args ...any) { _, _ = fmt.Fprintf(d.out, format+"\n", args...) }
+// sayf writes a paragraph. That stdout cannot be written is noticed at the end, for every command alike.
+func (d *demo) sayf(format string, args ...any) { _, _ = fmt.Fprintf(d.out, format+"\n", args...) }
 
 // headline begins an act.
-func (d *demo) headline(text string) { d.say("\n== %s ==\n", text) }
+func (d *demo) headline(text string) { d.sayf("\n== %s ==\n", text) }

@@ -108,7 +108,11 @@ func runLabUp(ctx context.Context, a *app, opts *labUpOptions) (err error) {
 	if err := mayWrite(file, opts.force); err != nil {
 		return err
 	}
-	l, err := a.startLab(ctx, opts.labServers, string(opts.dir))
+	dir, err := labFolder(string(opts.dir))
+	if err != nil {
+		return err
+	}
+	l, err := a.startLab(ctx, opts.labServers, dir)
 	if err != nil {
 		return err
 	}
@@ -123,6 +127,21 @@ func runLabUp(ctx context.Context, a *app, opts *labUpOptions) (err error) {
 	}
 	a.untilSignal(ctx)
 	return nil
+}
+
+// labFolder is the folder as the servers need it: they run in folders of their own. Empty: the system's.
+func labFolder(dir string) (string, error) {
+	if dir == "" {
+		return "", nil
+	}
+	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
+		return "", usageErrorf("--dir: %s is no folder", dir)
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", usageErrorf("--dir: %w", err)
+	}
+	return abs, nil
 }
 
 // labHandlersHelp ends the lab's configuration: what a replay needs besides is the user's own.
@@ -197,11 +216,7 @@ func labResult(l *lab.Lab, file string) render.Result {
 	t := labTable()
 	for _, s := range []*lab.Server{l.DB, l.Redis, l.Kafka} {
 		value.Servers = append(value.Servers, server{Kind: string(s.Kind), Name: s.Name, Version: s.Version, Address: s.Addr, PID: s.PID()})
-		pid := "-"
-		if s.PID() != 0 {
-			pid = strconv.Itoa(s.PID())
-		}
-		t.Add(s.Name, s.Addr, pid)
+		addServer(&t, s)
 	}
 	return render.Result{Value: value, Lines: []any{value}, Tables: []render.Table{t}, Notes: []string{
 		"Configuration: " + file,
@@ -217,6 +232,14 @@ func labResult(l *lab.Lab, file string) render.Result {
 
 func labTable() render.Table {
 	return render.Table{Columns: []render.Column{{Name: "server", Shrink: true}, {Name: "address"}, {Name: "process", Align: render.Right}}}
+}
+
+func addServer(t *render.Table, s *lab.Server) {
+	pid := "-" // embedded: in this process
+	if s.PID() != 0 {
+		pid = strconv.Itoa(s.PID())
+	}
+	t.Add(s.Name, s.Addr, pid)
 }
 
 // shellWord quotes what a shell would not take as one word.

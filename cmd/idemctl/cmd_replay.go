@@ -105,8 +105,8 @@ func runReplay(ctx context.Context, a *app, opts *replayOptions, args []string) 
 	if err != nil {
 		return usageErrorf("--mode: %w", err)
 	}
-	if opts.list && a.flags.output == render.FormatJSON {
-		return usageErrorf("--list is one line a record: use -o jsonl")
+	if err := opts.check(a.flags.output); err != nil {
+		return err
 	}
 	cfg, err := a.Config()
 	if err != nil {
@@ -137,6 +137,25 @@ func runReplay(ctx context.Context, a *app, opts *replayOptions, args []string) 
 		return rangeError(err)
 	}
 	return job.run(ctx, plan, list)
+}
+
+// check refuses what no server need be asked about.
+func (o *replayOptions) check(format render.Format) error {
+	switch {
+	case o.limit < 0:
+		return usageErrorf("--limit %d: expected 0 or more", o.limit)
+	case o.rate < 0:
+		return usageErrorf("--rate %v: expected 0 or more", o.rate)
+	case o.maxFailures < 0:
+		return usageErrorf("--max-failures %d: expected 0 or more", o.maxFailures)
+	case o.top < 1:
+		return usageErrorf("--top %d: expected 1 or more", o.top)
+	case o.list && format == render.FormatJSON:
+		return usageErrorf("--list is one line a record: use -o jsonl")
+	case o.input == stdoutPath:
+		return usageErrorf("--input -: a capture is read twice, so it must be a file")
+	}
+	return nil
 }
 
 // noneIfZero is the flag's 0 as the library says it: no bound.

@@ -83,7 +83,7 @@ func (d *demo) showUnguarded(ctx context.Context, db *sql.DB) error {
 		return fmt.Errorf("the unguarded consumer granted %d coupons too many to %d users and lost %d orders: not the incident (%d, %d, 0)",
 			c.Duplicates, c.Users, c.Lost, demoExtra, demoAffected)
 	}
-	d.say("It granted %d coupons for %d orders: %d users got %d too many.\nOrder %s is one of them:\n",
+	d.sayf("It granted %d coupons for %d orders: %d users got %d too many.\nOrder %s is one of them:\n",
 		c.Coupons, c.Orders, c.Users, c.Duplicates, d.incident.story.id)
 	t := render.Table{Columns: []render.Column{{Name: "record"}, {Name: "published"}, {Name: "coupon granted", Align: render.Right}}}
 	for _, r := range d.incident.records {
@@ -135,10 +135,11 @@ func (a *demoAccount) render() render.Result {
 		{Name: "duplicates", Align: render.Right, Number: true}, {Name: "lost", Align: render.Right, Number: true},
 	}}
 	for _, row := range []struct {
-		name string
-		demoCount
+		name  string
+		count demoCount
 	}{{"without a guard", a.Unguarded}, {"guarded", a.Guarded}} {
-		t.Add(row.name, strconv.Itoa(row.Orders), strconv.Itoa(row.Coupons), strconv.Itoa(row.Duplicates), strconv.Itoa(row.Lost))
+		c := &row.count
+		t.Add(row.name, strconv.Itoa(c.Orders), strconv.Itoa(c.Coupons), strconv.Itoa(c.Duplicates), strconv.Itoa(c.Lost))
 	}
 	return render.Result{Value: a, Lines: []any{a}, Tables: []render.Table{t}, Notes: []string{a.verdict()}}
 }

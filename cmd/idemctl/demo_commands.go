@@ -83,7 +83,7 @@ func createArgs(now time.Time, in *demoIncident) []string {
 func (d *demo) guarded(ctx context.Context) error {
 	d.headline("2. The same incident through the guard: the real commands")
 	d.env = demoEnviron(d.app.environ(), d.config())
-	d.say("$ export %s=%s", envConfig, shellWord(d.config()))
+	d.sayf("$ export %s=%s", envConfig, shellWord(d.config()))
 	for _, s := range d.steps(d.app.now()) {
 		if err := d.command(ctx, s); err != nil {
 			return err
@@ -110,39 +110,42 @@ func demoEnviron(environ []string, config string) []string {
 // command runs this very program with the step's arguments, after it has printed them so that they can be typed again.
 func (d *demo) command(ctx context.Context, s demoStep) error {
 	if s.text != "" {
-		d.say("\n%s", s.text)
+		d.sayf("\n%s", s.text)
 	}
 	words := make([]string, len(s.args))
 	for i, a := range s.args {
 		words[i] = shellWord(a)
 	}
 	line := programName + " " + strings.Join(words, " ")
-	d.say("\n$ %s", line)
+	d.sayf("\n$ %s", line)
 	cmd := exec.CommandContext(ctx, d.exe, s.args...) //nolint:gosec // ourselves
 	cmd.Args[0] = programName
 	cmd.Env, cmd.Stdout, cmd.Stderr = d.env, d.out, d.app.streams.Err
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second // for the summary of what was interrupted
-	status := exitDone
-	err := lab.RunTied(cmd)
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && ctx.Err() == nil && !killed(exit) {
-		status = exit.ExitCode()
-	} else if err != nil {
-		return ended(ctx, fmt.Errorf("run %s: %w", line, err))
+	status, err := exitOf(lab.RunTied(cmd))
+	if err = ended(ctx, err); err != nil {
+		return fmt.Errorf("run %s: %w", line, err)
 	}
 	why := ""
 	if s.why != "" && status == s.want {
 		why = ": " + s.why
 	}
-	d.say("[exit status %d%s]", status, why)
+	d.sayf("[exit status %d%s]", status, why)
 	if status != s.want && d.surprise == nil {
 		d.surprise = fmt.Errorf("`%s` ended with exit status %d, not %d", line, status, s.want)
 	}
 	return nil
 }
 
-// killed reports that a signal ended the command, not itself.
-func killed(exit *exec.ExitError) bool {
-	ws, ok := exit.Sys().(syscall.WaitStatus)
-	return ok && ws.Signaled()
+// exitOf is the status that a command ended with by itself.
+func exitOf(err error) (int, error) {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return exitDone, err
+	}
+	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return exitDone, err // it was killed
+	}
+	return exit.ExitCode(), nil
 }

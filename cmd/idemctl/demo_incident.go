@@ -54,14 +54,17 @@ type demoRecord struct {
 	offset    int64
 }
 
-// value is the message as the order service writes it.
+// demoMessage is a message as the order service writes it.
+type demoMessage struct {
+	OrderID string `json:"orderId"`
+	UserID  string `json:"userId"`
+	Amount  string `json:"amount"`
+	PaidAt  string `json:"paidAt"`
+}
+
+// value is the record's JSON.
 func (r *demoRecord) value(zone *time.Location) ([]byte, error) {
-	return json.Marshal(struct {
-		OrderID string `json:"orderId"`
-		UserID  string `json:"userId"`
-		Amount  string `json:"amount"`
-		PaidAt  string `json:"paidAt"`
-	}{r.order.id, r.order.user, r.order.amount, r.order.paid.In(zone).Format("2006-01-02T15:04:05.000Z07:00")})
+	return json.Marshal(demoMessage{r.order.id, r.order.user, r.order.amount, r.order.paid.In(zone).Format("2006-01-02T15:04:05.000Z07:00")})
 }
 
 // demoIncident is the whole incident, the same for the same number of orders and seed.
@@ -107,7 +110,7 @@ func (in *demoIncident) makeOrders(n int, rnd *rand.Rand) {
 			index: i, id: fmt.Sprintf("20261111-%04d", number+i), user: fmt.Sprintf("u%07d", 1_000_003+7*i),
 			amount:    fmt.Sprintf("%d.%02d", 20+rnd.IntN(480), rnd.IntN(100)),
 			paid:      in.begin.Add(time.Duration(i)*step + time.Duration(rnd.Int64N(int64(step)))).Truncate(time.Millisecond),
-			partition: int32(rnd.IntN(demoPartitions)),
+			partition: rnd.Int32N(demoPartitions),
 		}
 		if number+i == storyNumber {
 			o.partition, o.again = storyPartition, storyGap
@@ -118,7 +121,7 @@ func (in *demoIncident) makeOrders(n int, rnd *rand.Rand) {
 	// Between its two records there is no other: what is paid meanwhile goes to other partitions.
 	for _, o := range in.orders {
 		if o != in.story && o.partition == storyPartition && in.inStoryGap(o.paid) {
-			o.partition = int32(rnd.IntN(storyPartition))
+			o.partition = rnd.Int32N(storyPartition)
 		}
 	}
 }
@@ -139,8 +142,9 @@ func (in *demoIncident) chooseRepublished(rnd *rand.Rand) error {
 		if !o.paid.Before(rebalance) {
 			break
 		}
-		t := append(tail[o.partition], o)
-		tail[o.partition] = t[max(0, len(t)-demoRereads):]
+		t := &tail[o.partition]
+		*t = append(*t, o)
+		*t = (*t)[max(0, len(*t)-demoRereads):]
 	}
 	reread := map[*demoOrder]bool{}
 	var both []*demoOrder

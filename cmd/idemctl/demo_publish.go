@@ -32,11 +32,7 @@ const demoHandler = `handlers:
 
 func (d *demo) showServers(t *render.Table) error {
 	for _, s := range []*lab.Server{d.lab.DB, d.lab.Redis, d.lab.Kafka} {
-		pid := "-"
-		if s.PID() != 0 {
-			pid = fmt.Sprint(s.PID())
-		}
-		t.Add(s.Name, s.Addr, pid)
+		addServer(t, s)
 	}
 	return t.WriteText(d.out, 0)
 }
@@ -95,9 +91,9 @@ func (in *demoIncident) fillUp(ctx context.Context, client *kgo.Client, admin *k
 	starts := kadm.Offsets{}
 	for p, first := range in.first {
 		for range first {
-			filler = append(filler, &kgo.Record{Topic: demoTopic, Partition: int32(p), Timestamp: in.begin.Add(-time.Hour)}) //nolint:gosec // one of four
+			filler = append(filler, &kgo.Record{Topic: demoTopic, Partition: int32(p), Timestamp: in.begin.Add(-time.Hour)})
 		}
-		starts.AddOffset(demoTopic, int32(p), first, -1) //nolint:gosec // as above
+		starts.AddOffset(demoTopic, int32(p), first, -1)
 	}
 	if err := client.ProduceSync(ctx, filler...).FirstErr(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -119,7 +120,7 @@ func TestDemoIncidentIsRepeatable(t *testing.T) {
 			}
 			fmt.Fprintln(&b, r.coordinates(), r.published, string(v))
 		}
-		key := fmt.Sprint(seed)
+		key := strconv.FormatUint(seed, 10)
 		texts[key] = append(texts[key], b.String())
 	}
 	if texts["1"][0] != texts["1"][1] || texts["1"][0] == texts["2"][0] {

@@ -40,7 +40,7 @@ func (d *demo) unguarded(ctx context.Context) (err error) {
 	}
 	in := d.incident
 	d.headline("1. The incident: a consumer without a guard")
-	d.say("%d orders are paid on 11 November from midnight on, in 47 minutes. Upstream\n"+
+	d.sayf("%d orders are paid on 11 November from midnight on, in 47 minutes. Upstream\n"+
 		"publishes %d of them twice, each time under a new offset; ten minutes in, the\n"+
 		"consumer group rebalances, and the last %d commits of each partition are lost.\n",
 		len(in.orders), demoRepublished, demoRereads)
@@ -89,7 +89,7 @@ func (d *demo) consume(ctx context.Context, db *sql.DB, until, commit [demoParti
 	}
 	offsets := map[int32]kgo.EpochOffset{}
 	for p, at := range commit {
-		offsets[int32(p)] = kgo.EpochOffset{Epoch: -1, Offset: at} //nolint:gosec // one of four
+		offsets[int32(p)] = kgo.EpochOffset{Epoch: -1, Offset: at}
 	}
 	return commitOffsets(ctx, client, offsets)
 }
@@ -101,7 +101,7 @@ func grantUnguarded(ctx context.Context, tx *sql.Tx, batch []*kgo.Record) error 
 	}
 	defer grant.Close() //nolint:errcheck // ends with the transaction
 	for _, r := range batch {
-		var order struct{ OrderID, UserID, Amount string }
+		var order demoMessage
 		if err := json.Unmarshal(r.Value, &order); err != nil {
 			return err
 		}

@@ -16,60 +16,40 @@ type guardHandler struct {
 	bizType string
 }
 
-// Handle implements replay.Handler.
+// Handle implements replay.Handler. It is called for several partitions at once.
 func (h *guardHandler) Handle(ctx context.Context, items []replay.Item) ([]replay.Verdict, error) {
-	if h.mode == replay.ModeVerify {
-		return h.verify(ctx, items)
-	}
-	verdicts := make([]replay.Verdict, 0, len(items))
-	for i := range items {
-		v, err := h.one(ctx, &items[i])
-		if err != nil {
-			return nil, err
-		}
-		verdicts = append(verdicts, v)
-		if v.Stop != nil {
-			break
-		}
-	}
-	return verdicts, nil
-}
-
-func (h *guardHandler) verify(ctx context.Context, items []replay.Item) ([]replay.Verdict, error) {
 	messages := make([]ledger.Message, len(items))
 	for i := range items {
 		messages[i] = h.message(&items[i])
 	}
-	results, err := h.guard.Classify(ctx, messages)
-	if err != nil {
-		return nil, err
+	var results []ledger.Result
+	switch h.mode {
+	case replay.ModeVerify:
+		var err error
+		if results, err = h.guard.Classify(ctx, messages); err != nil {
+			return nil, err
+		}
+	case replay.ModeRehearse:
+		results = h.guard.RehearseBatch(ctx, messages, h.run(items))
+	case replay.ModeExecute:
+		results = h.guard.DoBatch(ctx, messages, h.run(items))
 	}
 	verdicts := make([]replay.Verdict, len(items))
-	for i, r := range results {
-		verdicts[i] = h.verdict(r)
+	for i := range results {
+		verdicts[i] = h.verdict(&results[i])
 	}
 	return verdicts, nil
 }
 
-func (h *guardHandler) one(ctx context.Context, item *replay.Item) (replay.Verdict, error) {
-	effect := func(ctx context.Context, tx ledger.Tx) error { return h.effect.Run(ctx, tx, item.Args) }
-	do := h.guard.Do
-	if h.mode == replay.ModeRehearse {
-		do = h.guard.Rehearse
-	}
-	res, err := do(ctx, h.message(item), effect)
-	v := h.verdict(res)
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		return v, ctx.Err()
-	default:
-		v.Reason = err.Error()
-		if _, ok := errors.AsType[*ledger.EffectError](err); !ok {
-			v.Stop = err
+// run is the effect of the items, as the guard calls it.
+func (h *guardHandler) run(items []replay.Item) ledger.BatchEffect {
+	return func(ctx context.Context, tx ledger.Tx, indexes []int) error {
+		args := make([]replay.Args, len(indexes))
+		for n, i := range indexes {
+			args[n] = items[i].Args
 		}
+		return h.effect.RunAll(ctx, tx, args)
 	}
-	return v, nil
 }
 
 func (h *guardHandler) message(item *replay.Item) ledger.Message {
@@ -81,7 +61,7 @@ func (h *guardHandler) message(item *replay.Item) ledger.Message {
 	}
 }
 
-func (h *guardHandler) verdict(r ledger.Result) replay.Verdict {
+func (h *guardHandler) verdict(r *ledger.Result) replay.Verdict {
 	v := replay.Verdict{Outcome: r.Outcome.String(), Reason: r.Reason, Degraded: r.Degraded, RetryAfter: r.RetryAfter}
 	switch r.Outcome {
 	case ledger.Executed:
@@ -93,6 +73,10 @@ func (h *guardHandler) verdict(r ledger.Result) replay.Verdict {
 		v.Class = replay.Absorbed
 	case ledger.Failed:
 		v.Class = replay.Failed
+		v.Reason = r.Err.Error()
+		if _, ok := errors.AsType[*ledger.EffectError](r.Err); !ok {
+			v.Stop = r.Err // a server, or the set-up: going on would fail as well
+		}
 	case ledger.InFlight, ledger.Conflict, ledger.OutsideHorizon, ledger.Invalid, ledger.Phantom:
 		v.Class = replay.Held
 	}

@@ -75,9 +75,8 @@ func stopNotes(r *replay.Report, again string) []string {
 	}
 	why := "Not everything could be decided."
 	if r.Stop != replay.StopEnd {
-		why = string(r.Stop)
-		if r.StopReason != "" && r.StopReason != why {
-			why += ": " + r.StopReason
+		if why = r.StopReason; why == "" {
+			why = string(r.Stop)
 		}
 		if r.StoppedAt != nil {
 			why += " at " + place(r.StoppedAt)

@@ -5,33 +5,43 @@ import (
 	"fmt"
 )
 
-// settle counts a page's entries in order. At a verdict that stops the run it ends: that record is counted and stays the
-// partition's next, what comes after it in the page does not count. mu is held.
+// settle counts a page's entries in order. A verdict that stops the run is counted once and stays the partition's next: a
+// resumed run begins there. What the handler has done after it in the page is counted all the same, since it is done. mu is
+// held.
 func (x *execution) settle(ctx context.Context, p *PartitionReport, entries []entry) error {
+	var stopped *entry
 	for i := range entries {
 		e := &entries[i]
-		if e.verdict.Stop != nil {
-			return x.settleStop(ctx, p, e)
-		}
-		if x.postpone(e) {
-			p.Next = max(p.Next, e.item.Record.Offset+1)
+		switch {
+		case e.verdict.Stop != nil:
+			if stopped == nil {
+				stopped = e
+			}
 			continue
+		case stopped != nil && (e.verdict.Outcome == "" || e.decided):
+			continue // nobody has looked at it, or it was decided without the handler: the resumed run reads it again
+		case x.postpone(e):
+		default:
+			if err := x.account(p, &e.item, e.verdict); err != nil {
+				return err
+			}
 		}
-		if err := x.account(p, &e.item, e.verdict); err != nil {
-			return err
+		if stopped == nil {
+			p.Next = max(p.Next, e.item.Record.Offset+1)
 		}
-		p.Next = max(p.Next, e.item.Record.Offset+1)
+	}
+	if stopped != nil {
+		return x.settleStop(ctx, p, stopped)
 	}
 	return nil
 }
 
 func (x *execution) settleStop(ctx context.Context, p *PartitionReport, e *entry) error {
+	x.keepOpen(p, e.item.Record.Offset)
 	if ctx.Err() != nil {
 		// The handler gave up because it was told to: this record was not looked at to the end.
-		x.keepOpen(p, e.item.Record.Offset)
 		return x.end(StopInterrupted, interruption(ctx), nil, "interrupted")
 	}
-	x.keepOpen(p, e.item.Record.Offset)
 	if err := x.account(p, &e.item, e.verdict); err != nil {
 		return err
 	}
