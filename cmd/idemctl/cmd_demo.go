@@ -66,7 +66,7 @@ type demo struct {
 	exe      string // this very program
 	env      []string
 	// surprise is the first command that did not end as it should have.
-	surprise error
+	surprise string
 }
 
 func runDemo(ctx context.Context, a *app, opts *demoOptions) (err error) {
@@ -110,8 +110,8 @@ func runDemo(ctx context.Context, a *app, opts *demoOptions) (err error) {
 		_, _ = fmt.Fprintf(a.streams.Err, "\nThe servers stay up until Ctrl-C. In another terminal:\n  export %s=%s\n", envConfig, d.config())
 		a.untilSignal(ctx)
 	}
-	if d.surprise != nil {
-		return withStatus(exitFailure, d.surprise)
+	if d.surprise != "" {
+		return withStatus(exitFailure, errors.New(d.surprise))
 	}
 	if !account.OK {
 		return exitStatus(exitFailure)

@@ -30,7 +30,7 @@ func (d *demo) steps(now time.Time) []demoStep {
 	story := d.incident.story.id
 	return []demoStep{
 		{
-			text: "The ledger's months. --memory-since is our word that no coupon was granted outside\nthis ledger from then on: table coupon is empty (the first act had its own).",
+			text: "The ledger's months. --memory-since is our word that no coupon was granted\noutside this ledger from then on: table coupon is empty (act 1 had its own).",
 			args: createArgs(now, d.incident),
 		},
 		{args: []string{"partition", "list"}},
@@ -88,7 +88,7 @@ func (d *demo) guarded(ctx context.Context) error {
 		if err := d.command(ctx, s); err != nil {
 			return err
 		}
-		if d.surprise != nil {
+		if d.surprise != "" {
 			break // what follows stands on it; the account says where we are
 		}
 	}
@@ -124,7 +124,10 @@ func (d *demo) command(ctx context.Context, s demoStep) error {
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second // for the summary of what was interrupted
 	status, err := exitOf(lab.RunTied(cmd))
-	if err = ended(ctx, err); err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
 		return fmt.Errorf("run %s: %w", line, err)
 	}
 	why := ""
@@ -132,8 +135,8 @@ func (d *demo) command(ctx context.Context, s demoStep) error {
 		why = ": " + s.why
 	}
 	d.sayf("[exit status %d%s]", status, why)
-	if status != s.want && d.surprise == nil {
-		d.surprise = fmt.Errorf("`%s` ended with exit status %d, not %d", line, status, s.want)
+	if status != s.want && d.surprise == "" {
+		d.surprise = fmt.Sprintf("`%s` ended with exit status %d, not %d", line, status, s.want)
 	}
 	return nil
 }

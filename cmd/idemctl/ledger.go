@@ -96,7 +96,7 @@ func (a *app) record(ctx context.Context, plan any) (finish func(result string, 
 	})
 	switch {
 	case errors.Is(err, runlog.ErrNoTable):
-		a.log().Warn("this run is not recorded: " + err.Error() + " (idemctl partition create --execute makes it)")
+		a.log().Warn("this run is not recorded: the run table is missing (idemctl partition create --execute makes it)")
 		return func(string, any) {}, nil
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", a.command, err)

@@ -64,7 +64,33 @@ func replayNotes(r *replay.Report, again string) []string {
 	for i, n := range notes {
 		notes[i] = wrap(n, render.DefaultWidth)
 	}
-	return append(notes, stopNotes(r, again)...)
+	return append(append(notes, stopNotes(r, again)...), exampleNotes(r)...)
+}
+
+// exampleNotes show some records of each outcome that wants someone to look, with the whole reason: it is what they came
+// for.
+func exampleNotes(r *replay.Report) []string {
+	const indent, keyMost = "    ", 40
+	var notes []string
+	for i := range r.Examples {
+		e := &r.Examples[i]
+		switch e.Outcome {
+		case replay.OutcomeExecuted, replay.OutcomeWouldExecute, replay.OutcomeAbsorbedFilter, replay.OutcomeAbsorbedLedger:
+			continue
+		}
+		line := "  " + offsetOf(&e.Position) + " " + e.Outcome
+		if e.Key != "" {
+			line += " " + render.Cut(render.Key([]byte(e.Key)), keyMost)
+		}
+		if e.Reason != "" {
+			line += ":\n" + indent + strings.ReplaceAll(wrap(render.Text(e.Reason), render.DefaultWidth-len(indent)), "\n", "\n"+indent)
+		}
+		notes = append(notes, line)
+	}
+	if len(notes) > 0 {
+		notes = append([]string{"For example:"}, notes...)
+	}
+	return notes
 }
 
 // stopNotes say why the run left something out, and how to go on. The commands stand on lines of their own, to be copied.

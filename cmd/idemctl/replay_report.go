@@ -55,21 +55,19 @@ func (l *listing) line(line replay.Line) error {
 	return err
 }
 
-// keyAndBy is a listed record's key, and which record executed it or why nothing did, cut to what the page has left. The
-// formats for programs have all of it.
+// keyAndBy is a listed record's key, and which record executed it or why nothing did: cut to what a terminal's line has
+// left, and whole where no terminal is, for those who search in it.
 func (l *listing) keyAndBy(line *replay.Line, used int) string {
 	const leastKey = 13
-	page := l.app.streams.Width
-	if page == 0 {
-		page = render.DefaultWidth
-	}
 	key, by := "-", listedBy(line)
 	if line.Key != "" {
 		key = render.Key([]byte(line.Key))
 	}
-	left := max(page-used, 2*leastKey)
-	key = render.Cut(key, max(leastKey, left-len(by)))
-	return render.Cut(key+by, left)
+	if l.app.streams.Width == 0 {
+		return key + by
+	}
+	left := max(l.app.streams.Width-used, 2*leastKey)
+	return render.Cut(render.Cut(key, max(leastKey, left-len(by)))+by, left)
 }
 
 // listedBy says which record executed the key, or why nothing did.
@@ -167,9 +165,6 @@ func renderReplay(r *replay.Report, again string) render.Result {
 		}
 	}
 	out := render.Result{Value: r, Lines: []any{r}, Tables: []render.Table{t}, Notes: replayNotes(r, again)}
-	if examples := replayExamples(r); len(examples.Rows) > 0 {
-		out.Tables = append(out.Tables, examples)
-	}
 	if r.Keys != nil && len(r.Keys.Top) > 0 {
 		out.Tables = append(out.Tables, replayKeys(r.Keys, r.Mode))
 	}
@@ -201,25 +196,6 @@ func meaning(outcome string) string {
 		return "rolled back, nothing done"
 	}
 	return ""
-}
-
-// replayExamples shows some records of each outcome that wants someone to look.
-func replayExamples(r *replay.Report) render.Table {
-	t := render.Table{Title: "Examples", Columns: []render.Column{
-		{Name: "record"}, {Name: "outcome"}, {Name: "key", Shrink: true}, {Name: "reason", Shrink: true},
-	}}
-	for _, e := range r.Examples {
-		switch e.Outcome {
-		case replay.OutcomeExecuted, replay.OutcomeWouldExecute, replay.OutcomeAbsorbedFilter, replay.OutcomeAbsorbedLedger:
-			continue
-		}
-		key := ""
-		if e.Key != "" {
-			key = render.Key([]byte(e.Key))
-		}
-		t.Add(fmt.Sprintf("[%d]@%d", e.Partition, e.Offset), e.Outcome, key, e.Reason)
-	}
-	return t
 }
 
 func replayKeys(k *replay.KeyReport, mode replay.Mode) render.Table {

@@ -125,6 +125,12 @@ func argsError(cmd *cobra.Command, given []string, err error) error {
 }
 
 func flagError(cmd *cobra.Command, err error) error {
+	// `partition creat --execute`: the command is what is wrong, not its flag.
+	if given := cmd.Flags().Args(); cmd.HasSubCommands() && len(given) > 0 {
+		if err := cmd.Args(cmd, given); err != nil {
+			return err
+		}
+	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })

@@ -74,7 +74,7 @@ func Start(ctx context.Context, opts Options) (_ *Lab, err error) {
 		return nil, err
 	}
 	l := &Lab{}
-	l.dir, err = os.MkdirTemp(opts.Dir, "idemctl-lab-")
+	l.dir, err = tempDir(opts.Dir, "idemctl-lab-")
 	if err != nil {
 		return nil, fmt.Errorf("making the lab's folder: %w", err)
 	}
@@ -83,10 +83,6 @@ func Start(ctx context.Context, opts Options) (_ *Lab, err error) {
 			err = errors.Join(err, l.Close())
 		}
 	}()
-	// The database's own account must be able to enter it.
-	if err := os.Chmod(l.dir, 0o755); err != nil { //nolint:gosec // throw-away data, and the reason is above
-		return nil, fmt.Errorf("making the lab's folder: %w", err)
-	}
 	launch := LaunchOptions{Host: opts.Host, Dir: l.dir, Logger: opts.Logger}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { l.DB, err = database(gctx, launch); return err })

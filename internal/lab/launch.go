@@ -60,7 +60,7 @@ type recipe struct {
 // launch makes the server's folder, prepares its data and starts it. On an error nothing is left, neither a process nor a
 // folder.
 func launch(ctx context.Context, opts LaunchOptions, kind Kind, prepare func(ctx context.Context, s *Server) (*recipe, error)) (_ *Server, err error) {
-	dir, err := os.MkdirTemp(opts.Dir, "idemctl-"+strings.ToLower(strings.Fields(string(kind))[0])+"-")
+	dir, err := tempDir(opts.Dir, "idemctl-"+strings.ToLower(strings.Fields(string(kind))[0])+"-")
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for %s: %w", kind, err)
 	}
@@ -70,10 +70,6 @@ func launch(ctx context.Context, opts LaunchOptions, kind Kind, prepare func(ctx
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	// The database's own account must be able to enter it.
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // throw-away data, and the reason is above
-		return nil, fmt.Errorf("making a folder for %s: %w", kind, err)
-	}
 	s.recipe, err = prepare(ctx, s)
 	if err != nil {
 		return nil, err
@@ -94,6 +90,18 @@ func launch(ctx context.Context, opts LaunchOptions, kind Kind, prepare func(ctx
 	}
 	s.logger.InfoContext(ctx, "server started", "server", s.Name, "address", s.Addr, "pid", s.PID(), "took", time.Since(began).Round(time.Millisecond))
 	return s, nil
+}
+
+// tempDir makes a folder that the database's own account may enter, too. Its path is absolute: servers run in other folders.
+func tempDir(parent, prefix string) (string, error) {
+	dir, err := os.MkdirTemp(parent, prefix)
+	if err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // throw-away data, and the reason is above
+		return "", errors.Join(err, os.Remove(dir))
+	}
+	return filepath.Abs(dir)
 }
 
 // start runs the program on the ports in hand and waits until it answers.

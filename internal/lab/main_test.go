@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,9 @@ func processesIn(t *testing.T, dir string) []string {
 		cmd, err := os.ReadFile(filepath.Join(p, "cmdline"))
 		if err != nil {
 			continue // ended meanwhile
+		}
+		if filepath.Base(p) == strconv.Itoa(os.Getpid()) {
+			continue
 		}
 		cwd, _ := os.Readlink(filepath.Join(p, "cwd"))
 		line := strings.ReplaceAll(string(cmd), "\x00", " ")

@@ -1,13 +1,15 @@
 package lab
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Redis starts a Redis that keeps nothing on disk.
@@ -40,15 +42,7 @@ func keyValue(ctx context.Context, opts LaunchOptions, kind Kind) (*Server, erro
 
 // redisReady asks the server for its version and its process.
 func redisReady(ctx context.Context, s *Server, pid int) error {
-	opts, err := redis.ParseURL(s.URL())
-	if err != nil {
-		return fmt.Errorf("asking %s: %w", s.Addr, err)
-	}
-	opts.MaxRetries = -1 // the caller asks again
-	opts.ContextTimeoutEnabled = true
-	c := redis.NewClient(opts)
-	defer c.Close() //nolint:errcheck // asked again, or not needed any more
-	text, err := c.Info(ctx, "server").Result()
+	text, err := redisInfo(ctx, s.Addr)
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", s.Addr, err)
 	}
@@ -67,4 +61,40 @@ func redisReady(ctx context.Context, s *Server, pid int) error {
 	}
 	s.named(version)
 	return nil
+}
+
+// maxInfo bounds a reply to INFO server, in bytes: it is 1 KB, and another server may answer anything.
+const maxInfo = 64 << 10
+
+// redisInfo asks for INFO over a connection of its own. The client library would write to stderr that nobody listens yet.
+func redisInfo(ctx context.Context, addr string) (_ string, err error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return "", err
+		}
+	}
+	if _, err := io.WriteString(conn, "INFO server\r\n"); err != nil {
+		return "", err
+	}
+	// The reply is a bulk string: $LENGTH, then that many bytes.
+	r := bufio.NewReader(conn)
+	head, err := r.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(head, "$")))
+	if err != nil || n < 0 || n > maxInfo {
+		return "", fmt.Errorf("its reply begins with %q", head)
+	}
+	text := make([]byte, n)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return "", err
+	}
+	return string(text), nil
 }

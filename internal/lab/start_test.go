@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -127,6 +128,23 @@ func TestLab(t *testing.T) {
 		t.Error(err)
 	}
 	empty(t, dir)
+}
+
+// A relative folder is one of the caller's, not of the servers, which run elsewhere.
+func TestRelativeFolder(t *testing.T) {
+	wd := folder(t)
+	t.Chdir(wd)
+	s, err := lab.AnyDatabase(t.Context(), lab.LaunchOptions{Host: host(), Dir: "."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !filepath.IsAbs(s.Dir) || !strings.HasPrefix(s.Dir, wd) {
+		t.Errorf("the server's folder is %s, want one in %s", s.Dir, wd)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	empty(t, wd)
 }
 
 // One server that fails takes the others down with it, and its log is shown.

@@ -33,8 +33,7 @@ const (
 
 // Number returns the server's error number, or 0 for an error that no server sent.
 func Number(err error) uint16 {
-	var me *mysql.MySQLError
-	if errors.As(err, &me) {
+	if me, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return me.Number
 	}
 	return 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -75,10 +76,10 @@ func discard(conn *sql.Conn) error {
 }
 
 // errDiscard makes database/sql close the connection instead of pooling it.
-var errDiscard = fmt.Errorf("discard: %w", sqlBadConn)
+var errDiscard = fmt.Errorf("discard: %w", driver.ErrBadConn)
 
 func ignoreDone(err error) error {
-	if errors.Is(err, sql.ErrConnDone) || errors.Is(err, sqlBadConn) {
+	if errors.Is(err, sql.ErrConnDone) || errors.Is(err, driver.ErrBadConn) {
 		return nil
 	}
 	return err

@@ -92,6 +92,7 @@ type sessionConnector struct {
 	statements []string
 }
 
+// Connect implements driver.Connector.
 func (c *sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {

@@ -2,15 +2,11 @@ package mysqlx
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 )
-
-// sqlBadConn makes database/sql throw a connection away.
-var sqlBadConn = driver.ErrBadConn
 
 // ErrMultiPrimary says that a lock taken on this server is not seen on its peers (Galera, or a group replication in
 // multi-primary mode): two claims of one key could both pass (invariant 8).

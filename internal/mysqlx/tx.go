@@ -25,7 +25,7 @@ func WithTx(ctx context.Context, db *sql.DB, fn func(*sql.Tx) error) (err error)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // back into the pool; a connection that is gone is thrown away there
 	// The transaction itself must outlive a cancelled caller: database/sql would roll back by itself, in the background,
 	// and race with fn and with COMMIT.
 	tx, err := conn.BeginTx(context.WithoutCancel(ctx), nil)

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -286,4 +287,4 @@ func existing(m *Message, e *Entry) Result {
 }
 
 // differs compares fingerprints where both sides have one.
-func differs(a, b []byte) bool { return len(a) > 0 && len(b) > 0 && string(a) != string(b) }
+func differs(a, b []byte) bool { return len(a) > 0 && len(b) > 0 && !bytes.Equal(a, b) }

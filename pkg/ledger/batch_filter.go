@@ -34,7 +34,7 @@ func (b *batch) askFilter(ctx context.Context) error {
 			continue
 		}
 		c.marker = markers[i]
-		c.leased = acquired != nil && acquired[i]
+		c.leased = len(acquired) > i && acquired[i]
 	}
 	return nil
 }
@@ -87,11 +87,11 @@ func (b *batch) note(ctx context.Context, claims []*claim, err error) {
 
 // completion is the COMPLETED marker of a claim whose row is there. It never outlives the row.
 func (g *Guard) completion(c *claim, ledgerID string, now time.Time) Completion {
-	left, print := g.opts.Retention, c.msg.Fingerprint
+	left, fingerprint := g.opts.Retention, c.msg.Fingerprint
 	if e := c.result.Entry; e != nil {
-		left, print = e.ExpireAt.Sub(now), e.Fingerprint
+		left, fingerprint = e.ExpireAt.Sub(now), e.Fingerprint
 	}
-	return Completion{Key: c.msg.Key, Value: g.opts.Filter.completed(ledgerID, print), TTL: left, Held: c.leased}
+	return Completion{Key: c.msg.Key, Value: g.opts.Filter.completed(ledgerID, fingerprint), TTL: left, Held: c.leased}
 }
 
 // sighting is a PROCESSING marker without a TTL, and since when it has been the same.

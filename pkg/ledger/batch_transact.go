@@ -79,7 +79,7 @@ func (b *batch) afterError(ctx context.Context, set []*claim, err error) (again 
 	case isEffect(err):
 		return false, err
 	case errors.Is(err, errStale), mysqlx.Number(err) == mysqlx.ErrNoSuchTable:
-		if _, rerr := b.guard.reload(ctx); rerr != nil {
+		if rerr := b.guard.reload(ctx); rerr != nil {
 			failAll(set, rerr)
 			return false, rerr
 		}
@@ -275,20 +275,20 @@ func (t *transaction) find(ctx context.Context, table string, claims []*claim) (
 	for i := range rows {
 		byKey[rows[i].Key.OrderID] = &rows[i]
 	}
-	any := false
+	found := false
 	for _, c := range claims {
 		if row := byKey[c.msg.Key.OrderID]; row != nil { // byte-equal, whatever the column's collation
 			c.decide(t.existing(c, row))
-			any = true
+			found = true
 		}
 	}
-	return any, nil
+	return found, nil
 }
 
 // stepProbe looks for the keys in every month that is not their home, held ones too, with a locking read: all have been
 // inserted before anyone looks, so of two claims in two months one sees the other, or the server reports a deadlock.
 func stepProbe(ctx context.Context, t *transaction) error {
-	any := false
+	known := false
 	for _, table := range t.snap.Tables {
 		others := t.claims
 		if len(t.homes) > 1 || t.homes[0].table.Name == table.Name {
@@ -306,9 +306,9 @@ func stepProbe(ctx context.Context, t *transaction) error {
 		if err != nil {
 			return fmt.Errorf("look into %s: %w", table.Name, err)
 		}
-		any = any || found
+		known = known || found
 	}
-	if any {
+	if known {
 		return errDecided
 	}
 	t.step(ctx, StepProbed, t.claims)
@@ -343,7 +343,7 @@ func stepConfirm(ctx context.Context, t *transaction) error {
 // pause waits before another try, longer each time, with jitter so that those who met do not meet again.
 func pause(ctx context.Context, attempt int) error {
 	limit := min(500*time.Millisecond, 2*time.Millisecond<<min(attempt, 10))
-	t := time.NewTimer(time.Duration(rand.Int64N(int64(limit)))) //nolint:gosec // jitter, not a secret
+	t := time.NewTimer(time.Duration(rand.Int64N(int64(limit))))
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

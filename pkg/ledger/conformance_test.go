@@ -19,9 +19,9 @@ func TestConformanceGuard(t *testing.T) {
 	for _, db := range testenv.Databases(t) {
 		t.Run(db.Name, func(t *testing.T) {
 			t.Parallel()
-			t.Run("one message", func(t *testing.T) { ledgertest.Guard(t, db, server, oneByOne) })
-			t.Run("in a batch", func(t *testing.T) { ledgertest.Guard(t, db, server, ledgertest.AmongOthers) })
-			t.Run("batches", func(t *testing.T) { ledgertest.Batch(t, db, server) })
+			t.Run("one message", func(t *testing.T) { t.Parallel(); ledgertest.Guard(t, db, server, oneByOne) })
+			t.Run("in a batch", func(t *testing.T) { t.Parallel(); ledgertest.Guard(t, db, server, ledgertest.AmongOthers) })
+			t.Run("batches", func(t *testing.T) { t.Parallel(); ledgertest.Batch(t, db, server) })
 		})
 	}
 }

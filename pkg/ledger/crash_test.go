@@ -39,7 +39,7 @@ func TestCrashPoints(t *testing.T) {
 				w := ledgertest.New(t, db.Schema(t), testenv.Redis(t))
 				w.Lease = time.Second
 				batch := crashBatch(w.Now)
-				cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this test binary itself
+				cmd := exec.CommandContext(t.Context(), os.Args[0])
 				cmd.Env = append(os.Environ(), envDieAt+"="+string(at), envDieDSN+"="+w.Schema.DSN, envDieURL+"="+w.Space.URL,
 					envDieKeys+"="+w.Space.Prefix+"idempotent:{biz_type}:{order_id}", envDieTime+"="+w.Now.Format(time.RFC3339Nano))
 				out, err := cmd.CombinedOutput()

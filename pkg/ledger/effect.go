@@ -74,18 +74,21 @@ type watchedTx struct {
 	undone error
 }
 
+// ExecContext implements Tx.
 func (w *watchedTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	res, err := w.Tx.ExecContext(ctx, query, args...)
 	w.note(err)
 	return res, err
 }
 
+// QueryContext implements Tx.
 func (w *watchedTx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	rows, err := w.Tx.QueryContext(ctx, query, args...)
 	w.note(err)
 	return rows, err
 }
 
+// QueryRowContext implements Tx.
 func (w *watchedTx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	row := w.Tx.QueryRowContext(ctx, query, args...)
 	w.note(row.Err())

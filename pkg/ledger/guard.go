@@ -127,7 +127,7 @@ func NewGuard(ctx context.Context, opts GuardOptions) (*Guard, error) {
 	if err := opts.Store.Verify(ctx); err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
 	}
-	if _, err := g.reload(ctx); err != nil {
+	if err := g.reload(ctx); err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
 	}
 	return g, nil

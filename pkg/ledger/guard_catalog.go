@@ -36,13 +36,13 @@ func (g *Guard) current() *snapshot {
 }
 
 // reload reads the catalog again and checks the tables it lists (invariant 5).
-func (g *Guard) reload(ctx context.Context) (*snapshot, error) {
+func (g *Guard) reload(ctx context.Context) error {
 	cat, err := partition.LoadCatalog(ctx, g.opts.Store.read, g.opts.Store.scheme)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if cat.TimeZone != g.opts.Zone.String() {
-		return nil, fmt.Errorf("%w: the catalog says %s, this guard says %s", ErrTimeZone, cat.TimeZone, g.opts.Zone)
+		return fmt.Errorf("%w: the catalog says %s, this guard says %s", ErrTimeZone, cat.TimeZone, g.opts.Zone)
 	}
 	s := &snapshot{Catalog: cat}
 	var names []string
@@ -51,20 +51,20 @@ func (g *Guard) reload(ctx context.Context) (*snapshot, error) {
 	}
 	found, err := partition.VerifyTables(ctx, g.opts.Store.read, names)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, t := range cat.Tables {
 		if t.State == partition.Live && !found[t.Name] {
-			return nil, fmt.Errorf("%w: %s is in the catalog, but not there or not to be seen by this user", ErrMonthMissing, t.Name)
+			return fmt.Errorf("%w: %s is in the catalog, but not there or not to be seen by this user", ErrMonthMissing, t.Name)
 		}
 	}
 	if err := s.setEdge(ctx, g); err != nil {
-		return nil, err
+		return err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.snap = s
-	return s, nil
+	return nil
 }
 
 // setEdge takes the horizon from the catalog, or, for a biz_type that has never claimed, what it would be from now on.
@@ -90,8 +90,7 @@ func (g *Guard) register(ctx context.Context) error {
 	if _, err := partition.Register(ctx, g.opts.Store.read, g.opts.Store.scheme, g.opts.BizType, g.opts.MemorySince); err != nil {
 		return fmt.Errorf("first claim of %s: %w", g.opts.BizType, err)
 	}
-	_, err := g.reload(ctx)
-	return err
+	return g.reload(ctx)
 }
 
 // Horizon is up to when the ledger's memory of this guard's biz_type may be incomplete, slack included.

@@ -121,7 +121,7 @@ func (g *Guard) lookRows(ctx context.Context, messages []*Message) (map[string]*
 		if err != nil && mysqlx.Number(err) != mysqlx.ErrNoSuchTable {
 			return nil, nil, fmt.Errorf("look up %d keys: %w", len(messages), err)
 		}
-		if _, err := g.reload(ctx); err != nil {
+		if err := g.reload(ctx); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -42,9 +42,9 @@ func ParseMarker(raw string) Marker {
 	case wordProcessing:
 		m.State, m.Owner = MarkerProcessing, rest
 	case wordCompleted:
-		id, print, printed := strings.Cut(rest, ":")
+		id, digits, printed := strings.Cut(rest, ":")
 		if printed {
-			b, err := hex.DecodeString(print)
+			b, err := hex.DecodeString(digits)
 			if err != nil || len(b) != fingerprintLen {
 				return m
 			}

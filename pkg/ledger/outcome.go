@@ -21,12 +21,11 @@ const (
 	Phantom                       // COMPLETED in Redis, no row
 )
 
-var outcomeWords = [...]string{"failed", "executed", "absorbed_filter", "absorbed_ledger", "in_flight", "conflict", "outside_horizon", "invalid", "phantom"}
-
 // String is the outcome's word.
 func (o Outcome) String() string {
-	if int(o) < len(outcomeWords) {
-		return outcomeWords[o]
+	words := [...]string{"failed", "executed", "absorbed_filter", "absorbed_ledger", "in_flight", "conflict", "outside_horizon", "invalid", "phantom"}
+	if int(o) < len(words) {
+		return words[o]
 	}
 	return fmt.Sprintf("outcome(%d)", uint8(o))
 }

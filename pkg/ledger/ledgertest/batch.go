@@ -24,7 +24,7 @@ const companion = "companion "
 func AmongOthers(ctx context.Context, g *ledger.Guard, m ledger.Message, e ledger.Effect) (ledger.Result, error) {
 	batch := []ledger.Message{m, m, m}
 	for _, i := range []int{0, 2} {
-		batch[i].Key.OrderID = companion + fmt.Sprintf("%d %016x", i, rand.Uint64()) //nolint:gosec // a name
+		batch[i].Key.OrderID = companion + fmt.Sprintf("%d %016x", i, rand.Uint64())
 		batch[i].Fingerprint = nil
 	}
 	res := g.DoBatch(ctx, batch, func(ctx context.Context, tx ledger.Tx, indexes []int) error {
@@ -243,7 +243,7 @@ func overlappingBatches(t *testing.T, w *Workbench) {
 			}
 		})
 		wg.Go(func() {
-			order := rand.Perm(len(keys)) //nolint:gosec // an order
+			order := rand.Perm(len(keys))
 			for part := range 3 {
 				var batch []ledger.Message
 				for _, i := range order[part*40 : (part+1)*40] {
