@@ -41,8 +41,9 @@ func (d *demo) unguarded(ctx context.Context) (err error) {
 	in := d.incident
 	d.headline("1. The incident: a consumer without a guard")
 	d.sayf("%d orders are paid on 11 November from midnight on, in 47 minutes. Upstream\n"+
-		"publishes %d of them twice, each time under a new offset; ten minutes in, the\n"+
-		"consumer group rebalances, and the last %d commits of each partition are lost.\n",
+		"publishes %d of them a second time, under a new offset. Ten minutes in, the\n"+
+		"consumer group rebalances before the last %d records of each partition are\n"+
+		"committed, so they are read again.\n",
 		len(in.orders), demoRepublished, demoRereads)
 	// The first member handles records up to where it is at the rebalance; its last commit is older.
 	if err := d.consume(ctx, db, in.reached, in.committed); err != nil {

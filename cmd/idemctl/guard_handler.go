@@ -14,6 +14,7 @@ type guardHandler struct {
 	effect  *replay.Effect // nil in verify
 	mode    replay.Mode
 	bizType string
+	turns   keyTurns
 }
 
 // Handle implements replay.Handler. It is called for several partitions at once.
@@ -21,6 +22,13 @@ func (h *guardHandler) Handle(ctx context.Context, items []replay.Item) ([]repla
 	messages := make([]ledger.Message, len(items))
 	for i := range items {
 		messages[i] = h.message(&items[i])
+	}
+	if h.mode != replay.ModeVerify {
+		done, err := h.turns.take(ctx, messages)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
 	}
 	var results []ledger.Result
 	switch h.mode {

@@ -276,7 +276,11 @@ func (b *batch) existing(c *claim, e *Entry) Result {
 	if e.ClaimID != nil && *e.ClaimID == b.id {
 		return Result{Outcome: Executed, Entry: e, Reason: "the COMMIT whose reply was lost had gone through"}
 	}
-	return existing(c.msg, e)
+	res := existing(c.msg, e)
+	if f := b.guard.opts.Filter; res.Outcome == AbsorbedLedger && f != nil && f.trusts(c.marker, b.guard.LedgerID()) {
+		res.Outcome = AbsorbedFilter // both stores agree
+	}
+	return res
 }
 
 func existing(m *Message, e *Entry) Result {
