@@ -283,7 +283,8 @@ func (c *captureResult) notes() []string {
 	if file == stdoutPath {
 		file = "stdout"
 	}
-	notes := []string{fmt.Sprintf("%d records of %s, range %s, in %s (%s).", c.Records, c.Topic, c.Range, render.Text(file), byteSize(c.Bytes))}
+	notes := []string{wrap(fmt.Sprintf("%s of %s, range %s, in %s (%s).", count(c.Records, "record"), c.Topic, c.Range, render.Text(file), byteSize(c.Bytes)),
+		render.DefaultWidth)}
 	if c.Offsets == 0 {
 		notes = append(notes, "The range is empty: there is nothing to read.")
 	}
@@ -291,8 +292,8 @@ func (c *captureResult) notes() []string {
 		notes = append(notes, "The topic has less than the range asked for; what there is was read.")
 	}
 	if c.HeldBack > 0 {
-		notes = append(notes, fmt.Sprintf("%d offsets are held back by an open transaction: they are not in the file.", c.HeldBack),
-			"All before them is. To capture them when it has ended:")
+		notes = append(notes, wrap(count(c.HeldBack, "offset")+" held back by an open transaction, and not in the file; all before them is. "+
+			"To capture them when it has ended:", render.DefaultWidth))
 		for i := range c.Partitions {
 			if p := &c.Partitions[i]; p.HeldBack > 0 {
 				notes = append(notes, fmt.Sprintf("  idemctl capture %s -p %d --range %d:%d FILE", asTyped(c.Topic), p.Partition, p.End, p.End+p.HeldBack))

@@ -28,10 +28,10 @@ func newDemoCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Replay an incident on throw-away servers: coupons granted twice, and once",
-		Long: `Start throw-away servers, publish an incident (a sale's paid orders, some of them
-published twice), show what a consumer without a guard makes of it, then run the
-real commands on it, each printed before its output so that it can be typed
-again. At the end every order and every coupon is counted.
+		Long: `Start throw-away servers, publish an incident (a sale's paid orders, some of
+them published twice), show what a consumer without a guard makes of it, then
+run the real commands on it, each printed before its output so that it can be
+typed again. At the end every order and every coupon is counted.
 
 Only servers that were started here are touched, and all of it ends with the
 demo; --keep leaves them up until Ctrl-C.

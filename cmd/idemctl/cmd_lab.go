@@ -64,7 +64,7 @@ func newLabUpCmd(a *app) *cobra.Command {
 	opts := labUpOptions{labServers: newLabServers(), configOut: defaultLabConfig}
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Start a database, a Redis and a Kafka, and keep them up until Ctrl-C",
+		Short: "Start a database, a Redis and a Kafka, until Ctrl-C",
 		Long: `Start a database, a Redis and a Kafka on free ports of 127.0.0.1, write a
 configuration file that points at them, say where they are, and keep them up
 until Ctrl-C or SIGTERM. Then all of it ends and is removed: servers, data, and

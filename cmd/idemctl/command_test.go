@@ -53,7 +53,8 @@ func (c command) write(t *testing.T, name, text string) {
 	}
 }
 
-func (c command) run(t *testing.T, args ...string) commandResult {
+// start begins a command; wait gives what it left behind.
+func (c command) start(t *testing.T, args ...string) (wait func() commandResult) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -63,12 +64,22 @@ func (c command) run(t *testing.T, args ...string) commandResult {
 	cmd := exec.CommandContext(t.Context(), exe)
 	cmd.Args = append([]string{programName}, args...) // TestMain tells the program from the tests by this name
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.dir, c.env, &stdout, &stderr
-	err = cmd.Run()
-	res := commandResult{stdout: stdout.String(), stderr: stderr.String(), code: cmd.ProcessState.ExitCode()}
-	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+	if err := cmd.Start(); err != nil {
 		t.Fatalf("idemctl %s: %v", strings.Join(args, " "), err)
 	}
-	return res
+	return func() commandResult {
+		t.Helper()
+		err := cmd.Wait()
+		if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+			t.Fatalf("idemctl %s: %v", strings.Join(args, " "), err)
+		}
+		return commandResult{stdout: stdout.String(), stderr: stderr.String(), code: cmd.ProcessState.ExitCode()}
+	}
+}
+
+func (c command) run(t *testing.T, args ...string) commandResult {
+	t.Helper()
+	return c.start(t, args...)()
 }
 
 // must runs a command that has to end with code.

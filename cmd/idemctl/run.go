@@ -77,6 +77,9 @@ func interrupted(err error) error {
 	if words(err) == "" {
 		return withStatus(exitInterrupted, errInterrupted)
 	}
+	if errors.Is(err, errInterrupted) {
+		return withStatus(exitInterrupted, err)
+	}
 	return &statusError{Code: exitInterrupted, Err: fmt.Errorf("%w: %s", errInterrupted, words(err))}
 }
 

@@ -89,11 +89,11 @@ func settleRepeats(messages []Message, repeats []repeat, results []Result, rehea
 		case rehearsal && first.Outcome == Executed:
 			results[r.index] = first
 		case first.Outcome.MayPass():
-			entry := first.Entry
-			if entry == nil {
-				entry = &Entry{Key: messages[r.first].Key, Fingerprint: messages[r.first].Fingerprint, Source: messages[r.first].Source}
+			res := existing(&messages[r.index], first.entryOf(&messages[r.first]))
+			if res.Outcome == AbsorbedLedger && first.Outcome == AbsorbedFilter {
+				res.Outcome = AbsorbedFilter
 			}
-			results[r.index] = existing(&messages[r.index], entry)
+			results[r.index] = res
 		case first.Outcome == InFlight, first.Outcome == Phantom, first.Outcome == Failed && !effectFailed:
 			results[r.index] = first
 		default:
@@ -101,6 +101,17 @@ func settleRepeats(messages []Message, repeats []repeat, results []Result, rehea
 		}
 	}
 	return again
+}
+
+// entryOf is the row that a message with this result has, as far as it is known.
+func (r *Result) entryOf(m *Message) *Entry {
+	switch {
+	case r.Entry != nil:
+		return r.Entry
+	case r.Outcome == AbsorbedFilter:
+		return &Entry{Key: m.Key, Fingerprint: r.Marker.Fingerprint}
+	}
+	return &Entry{Key: m.Key, Fingerprint: m.Fingerprint, Source: m.Source}
 }
 
 // batch is a set of claims of different keys on their way through the guard. They share one claim id through all their

@@ -1,4 +1,4 @@
-package ledger_test
+package ledger_test //nolint:testableexamples // it needs servers; TestExample runs its functions on some
 
 import (
 	"context"
@@ -43,6 +43,7 @@ func onPaid(ctx context.Context, guard *ledger.Guard, orderID string, userID int
 	return result.Outcome.MayPass(), err // otherwise keep the offset, and bring the message again or park it
 }
 
+// Example shows all that a service has to do.
 func Example() {
 	guard, err := openGuard(context.Background(), "idem@tcp(127.0.0.1:3306)/shop", "127.0.0.1:6379")
 	if err != nil {

@@ -37,6 +37,7 @@ const cooldown = time.Second
 type Filter struct {
 	client  redis.Cmdable
 	opts    FilterOptions
+	oneNode bool // MGET reaches every key
 	scripts filterScripts
 	// retryAt is when a Redis that failed may be asked again (Unix ns); 0: it is well.
 	retryAt atomic.Int64
@@ -45,9 +46,10 @@ type Filter struct {
 // NewFilter returns a filter over a client that the caller owns. The client must honour deadlines
 // (ContextTimeoutEnabled), or a stalled Redis would stall the guard with it.
 func NewFilter(client redis.UniversalClient, opts FilterOptions) (*Filter, error) {
-	deadlines := true
+	deadlines, oneNode := true, false
 	switch c := client.(type) {
 	case *redis.Client:
+		oneNode = true
 		deadlines = c.Options().ContextTimeoutEnabled
 	case *redis.ClusterClient:
 		deadlines = c.Options().ContextTimeoutEnabled
@@ -70,7 +72,7 @@ func NewFilter(client redis.UniversalClient, opts FilterOptions) (*Filter, error
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Filter{client: client, opts: opts, scripts: newFilterScripts()}, nil
+	return &Filter{client: client, oneNode: oneNode, opts: opts, scripts: newFilterScripts()}, nil
 }
 
 // Lease is the TTL of a PROCESSING marker.
@@ -127,16 +129,83 @@ func (f *Filter) names(keys []Key) []string {
 	return names
 }
 
-// Look reads the markers of keys, in order.
+// Look reads the markers of keys, in order. Only a lease is asked for its TTL: of other markers it says nothing here. A key
+// of another type reads as none.
 func (f *Filter) Look(ctx context.Context, keys []Key) ([]Marker, error) {
+	if len(keys) == 0 { // an MGET of nothing is an error, and would count as Redis being away
+		return nil, nil
+	}
 	names := f.names(keys)
 	var markers []Marker
 	err := f.ask(ctx, func(ctx context.Context) error {
 		var err error
-		markers, err = f.read(ctx, names)
-		return err
+		markers, err = f.values(ctx, names)
+		if err != nil {
+			return err
+		}
+		return f.addLeases(ctx, names, markers)
 	})
 	return markers, err
+}
+
+// values reads markers without their TTL: one MGET on a single node, pipelined GETs across the slots of a cluster.
+func (f *Filter) values(ctx context.Context, names []string) ([]Marker, error) {
+	markers := make([]Marker, len(names))
+	if !f.oneNode {
+		return markers, f.readEach(ctx, names, markers)
+	}
+	values, err := f.client.MGet(ctx, names...).Result()
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range values {
+		if raw, ok := v.(string); ok {
+			markers[i] = ParseMarker(raw)
+		}
+	}
+	return markers, nil
+}
+
+func (f *Filter) readEach(ctx context.Context, names []string, markers []Marker) error {
+	gets := make([]*redis.StringCmd, len(names))
+	_, err := f.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, n := range names {
+			gets[i] = p.Get(ctx, n)
+		}
+		return nil
+	})
+	if err != nil && !isReply(err) {
+		return err
+	}
+	for i, get := range gets {
+		switch raw, err := get.Result(); {
+		case errors.Is(err, redis.Nil), redis.HasErrorPrefix(err, "WRONGTYPE"):
+		case err != nil:
+			return err
+		default:
+			markers[i] = ParseMarker(raw)
+		}
+	}
+	return nil
+}
+
+// addLeases reads the leases among the markers again, with their TTL.
+func (f *Filter) addLeases(ctx context.Context, names []string, markers []Marker) error {
+	var at []int
+	var leased []string
+	for i := range markers {
+		if markers[i].State == MarkerProcessing {
+			at, leased = append(at, i), append(leased, names[i])
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	again, err := f.read(ctx, leased)
+	for n, m := range again {
+		markers[at[n]] = m
+	}
+	return err
 }
 
 // read pipelines GET and PTTL, one key each, so that it works across the slots of a cluster; each reply is looked at by

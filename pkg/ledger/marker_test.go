@@ -57,9 +57,9 @@ func TestMarkerRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		id := rapid.StringMatching(`[0-9a-f]{16}`).Draw(t, "ledger id")
-		print := rapid.OneOf(rapid.Just([]byte(nil)), rapid.SliceOfN(rapid.Byte(), 16, 16)).Draw(t, "fingerprint")
-		raw := ledger.CompletedMarker(id, print)
-		if m := ledger.ParseMarker(raw); m.State != ledger.MarkerCompleted || m.Ledger != id || !bytes.Equal(m.Fingerprint, print) {
+		fingerprint := rapid.OneOf(rapid.Just([]byte(nil)), rapid.SliceOfN(rapid.Byte(), 16, 16)).Draw(t, "fingerprint")
+		raw := ledger.CompletedMarker(id, fingerprint)
+		if m := ledger.ParseMarker(raw); m.State != ledger.MarkerCompleted || m.Ledger != id || !bytes.Equal(m.Fingerprint, fingerprint) {
 			t.Fatalf("%q is read as %+v", raw, m)
 		}
 		owner := rapid.StringMatching(`[0-9a-f]{32}`).Draw(t, "owner")

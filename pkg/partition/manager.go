@@ -14,7 +14,7 @@ import (
 // Limits of one creation.
 const (
 	// MaxTables bounds the tables of one run: a mistyped --from must not make a thousand (hazard P2).
-	MaxTables = 36
+	MaxTables = 120
 	// lockPurpose names the lock that create, purge and restore share (invariant 9).
 	lockPurpose = "months"
 	// ddlLockWait is how long a CREATE may wait for another's metadata lock before it gives up, in seconds.
@@ -261,7 +261,7 @@ func (m *Manager) prepare(ctx context.Context, conn *sql.Conn, p CreatePlan) (Ca
 		if err != nil {
 			return c, fmt.Errorf("catalog of %s: %w", m.scheme.prefix, err)
 		}
-		_, err = conn.ExecContext(ctx, "INSERT INTO "+quote(ControlTable)+" (name, generation, body, updated_at) VALUES (?, 1, ?, UTC_TIMESTAMP(3))",
+		_, err = conn.ExecContext(ctx, "INSERT INTO "+ControlTable+" (name, generation, body, updated_at) VALUES (?, 1, ?, UTC_TIMESTAMP(3))",
 			[]byte(m.scheme.prefix), body)
 		if err != nil && mysqlx.Number(err) != mysqlx.ErrDupEntry { // a duplicate: another run has just begun the same ledger
 			return c, fmt.Errorf("create catalog of %s: %w", m.scheme.prefix, err)

@@ -84,8 +84,8 @@ func openedConnections(t *testing.T, mk bench) {
 	w := mk(t)
 	tx, read, err := ledger.OpenConnections(w.Schema.DSN)
 	w.must(err)
-	defer tx.Close()   //nolint:errcheck // the test has ended
-	defer read.Close() //nolint:errcheck // as above
+	defer tx.Close()
+	defer read.Close()
 	g := w.Guard(func(o *ledger.GuardOptions) { o.Store = ledger.NewStore(tx, read, w.Scheme) })
 	m := w.NewMessage()
 	res, err := g.Do(t.Context(), m, w.Grant(m))

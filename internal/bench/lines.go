@@ -1,0 +1,57 @@
+package main
+
+import "slices"
+
+// line is what one BENCH line compares.
+type line struct {
+	name, unit string
+	// ours and rival say in a few words what the sides are.
+	ours, rival string
+	// wanted is the ratio ours/rival aimed at: at least it, or at most where atMost is set.
+	wanted float64
+	atMost bool
+}
+
+// The names of the lines.
+const (
+	guardFresh           = "guard_fresh"
+	guardFreshLimit      = "guard_fresh_limit"
+	guardDuplicate       = "guard_duplicate"
+	guardDuplicateLedger = "guard_duplicate_ledger"
+	replayVerify         = "replay_verify"
+	replayVerifyLimit    = "replay_verify_limit"
+	replayMemory         = "replay_memory"
+	startup              = "startup"
+)
+
+// Units.
+const (
+	perSecond = "msg/s"
+	recordsPS = "rec/s"
+	mebibytes = "MiB"
+	millis    = "ms"
+)
+
+// lines are all lines, in the order of the table.
+func lines() []line {
+	return []line{
+		{name: guardFresh, unit: perSecond, ours: "batches", rival: "one at a time, 32 workers", wanted: 20},
+		{name: guardFreshLimit, unit: perSecond, ours: "batches", rival: "raw multi-row INSERTs", wanted: 0.6},
+		{name: guardDuplicate, unit: perSecond, ours: "batches", rival: "SET NX, 32 workers", wanted: 6},
+		{name: guardDuplicateLedger, unit: perSecond, ours: "batches", rival: "one at a time, 32 workers", wanted: 15},
+		{name: replayVerify, unit: recordsPS, ours: "replay --mode verify", rival: "kcat -C -e", wanted: 0.3},
+		{name: replayVerifyLimit, unit: recordsPS, ours: "replay --mode verify", rival: "the look-ups alone", wanted: 0.7},
+		{name: replayMemory, unit: mebibytes, ours: "10x the range", rival: "1x the range", wanted: 1.1, atMost: true},
+		{name: startup, unit: millis, ours: "idemctl version", rival: "kcat -V", wanted: 3, atMost: true},
+	}
+}
+
+func lineNames() []string {
+	var names []string
+	for _, l := range lines() {
+		names = append(names, l.name)
+	}
+	return names
+}
+
+func known(name string) bool { return slices.Contains(lineNames(), name) }
