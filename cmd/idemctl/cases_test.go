@@ -86,41 +86,39 @@ func TestMessageCases(t *testing.T) {
 	}
 	produce(t, cluster, records...)
 
-	t.Run("group", func(t *testing.T) {
-		for i, c := range cases {
-			t.Run(fmt.Sprintf("%02d", i), func(t *testing.T) {
-				t.Parallel()
-				// Each line stands alone: a ledger and a Redis prefix of its own.
-				prefix := fmt.Sprintf("line%d", i)
-				space := fmt.Sprintf("%s%d:", redis.Prefix, i)
-				cmd := cmd.with("IDEMCTL_LEDGER_TABLE_PREFIX="+prefix, "IDEMCTL_REDIS_KEY="+space+"idempotent:{biz_type}:{order_id}")
-				config := fmt.Sprintf("%d.yaml", i)
-				cmd.write(t, config, fmt.Sprintf("handlers:\n  coupon: {topic: %s, biz_type: COUPON, key: '%s', effect: grant.sql, memory_since: 2020-01-01}\n", topic, c.KeyPath))
-				cmd.must(t, 0, "partition", "create", "--ahead", "0", "--execute")
-				replayArgs := []string{"replay", topic, "--config", config, "-p", strconv.Itoa(i)}
-				code := map[string]int{"executed": exitDone, "invalid": exitIncomplete}[c.Want]
-				res := cmd.must(t, code, append(replayArgs, "--mode", "execute", "--list", "-o", "jsonl")...)
-				var line replay.Line
-				if err := json.Unmarshal([]byte(res.stdout), &line); err != nil {
-					t.Fatalf("%v: %s", err, res.stdout)
-				}
-				if line.Outcome != c.Want || !strings.Contains(line.Reason, c.ReasonMentions) {
-					t.Errorf("%s: %s, %q; want %s, mentioning %q", c.Why, line.Outcome, line.Reason, c.Want, c.ReasonMentions)
-				}
-				checkExactKey(t, schema, prefix, i, c)
-				checkMarkers(t, redis, space, c)
+	for i, c := range cases {
+		t.Run(fmt.Sprintf("%02d", i), func(t *testing.T) {
+			t.Parallel()
+			// Each line stands alone: a ledger and a Redis prefix of its own.
+			prefix := fmt.Sprintf("line%d", i)
+			space := fmt.Sprintf("%s%d:", redis.Prefix, i)
+			cmd := cmd.with("IDEMCTL_LEDGER_TABLE_PREFIX="+prefix, "IDEMCTL_REDIS_KEY="+space+"idempotent:{biz_type}:{order_id}")
+			config := fmt.Sprintf("%d.yaml", i)
+			cmd.write(t, config, fmt.Sprintf("handlers:\n  coupon: {topic: %s, biz_type: COUPON, key: '%s', effect: grant.sql, memory_since: 2020-01-01}\n", topic, c.KeyPath))
+			cmd.must(t, 0, "partition", "create", "--ahead", "0", "--execute")
+			replayArgs := []string{"replay", topic, "--config", config, "-p", strconv.Itoa(i)}
+			code := map[string]int{"executed": exitDone, "invalid": exitIncomplete}[c.Want]
+			res := cmd.must(t, code, append(replayArgs, "--mode", "execute", "--list", "-o", "jsonl")...)
+			var line replay.Line
+			if err := json.Unmarshal([]byte(res.stdout), &line); err != nil {
+				t.Fatalf("%v: %s", err, res.stdout)
+			}
+			if line.Outcome != c.Want || !strings.Contains(line.Reason, c.ReasonMentions) {
+				t.Errorf("%s: %s, %q; want %s, mentioning %q", c.Why, line.Outcome, line.Reason, c.Want, c.ReasonMentions)
+			}
+			checkExactKey(t, schema, prefix, i, c)
+			checkMarkers(t, redis, space, c)
 
-				// What people see: the key escaped, 80 columns, and everything absorbed the second time.
-				again := map[string]int{"executed": exitDone, "invalid": exitFinding}[c.Want]
-				res = cmd.must(t, again, append(replayArgs, "--keys")...)
-				checkTerminal(t, res.stdout)
-				res = cmd.must(t, again, append(replayArgs, "--list")...)
-				if bad := strings.IndexFunc(strings.ReplaceAll(res.stdout, "\n", ""), unicode.IsControl); bad >= 0 {
-					t.Errorf("a control byte reaches the terminal: %q", res.stdout)
-				}
-			})
-		}
-	})
+			// What people see: the key escaped, 80 columns, and everything absorbed the second time.
+			again := map[string]int{"executed": exitDone, "invalid": exitFinding}[c.Want]
+			res = cmd.must(t, again, append(replayArgs, "--keys")...)
+			checkTerminal(t, res.stdout)
+			res = cmd.must(t, again, append(replayArgs, "--list")...)
+			if bad := strings.IndexFunc(strings.ReplaceAll(res.stdout, "\n", ""), unicode.IsControl); bad >= 0 {
+				t.Errorf("a control byte reaches the terminal: %q", res.stdout)
+			}
+		})
+	}
 }
 
 // checkExactKey compares the ledger and the effect, byte by byte.
@@ -323,28 +321,26 @@ func TestRangeCases(t *testing.T) {
 	cmd.must(t, 0, "partition", "create", "--ahead", "0", "--execute")
 
 	accepted, refused := rangeForms(t)
-	t.Run("group", func(t *testing.T) {
-		for _, form := range accepted {
-			t.Run(form, func(t *testing.T) {
-				t.Parallel()
-				checkAccepted(t, cmd, topic, form, logs)
-			})
-		}
-		for _, form := range refused {
-			t.Run("refused "+strconv.Quote(form), func(t *testing.T) {
-				t.Parallel()
-				for _, args := range [][]string{{"replay", topic}, {"capture", topic, "out.jsonl"}} {
-					res := cmd.must(t, exitUsage, append(args, "--range", form)...)
-					if want := "idemctl: --range: range " + strconv.Quote(form) + ": "; !strings.HasPrefix(res.stderr, want) || !strings.Contains(res.stderr, "N:M (M exclusive)") {
-						t.Errorf("the error names neither range nor forms: %s", res.stderr)
-					}
-					if strings.Count(res.stderr, "\n") != 1 || res.stdout != "" {
-						t.Errorf("not one line on stderr: %q, %q", res.stderr, res.stdout)
-					}
+	for _, form := range accepted {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			checkAccepted(t, cmd, topic, form, logs)
+		})
+	}
+	for _, form := range refused {
+		t.Run("refused "+strconv.Quote(form), func(t *testing.T) {
+			t.Parallel()
+			for _, args := range [][]string{{"replay", topic}, {"capture", topic, "out.jsonl"}} {
+				res := cmd.must(t, exitUsage, append(args, "--range", form)...)
+				if want := "idemctl: --range: range " + strconv.Quote(form) + ": "; !strings.HasPrefix(res.stderr, want) || !strings.Contains(res.stderr, "N:M (M exclusive)") {
+					t.Errorf("the error names neither range nor forms: %s", res.stderr)
 				}
-			})
-		}
-	})
+				if strings.Count(res.stderr, "\n") != 1 || res.stdout != "" {
+					t.Errorf("not one line on stderr: %q, %q", res.stderr, res.stdout)
+				}
+			}
+		})
+	}
 }
 
 // rangeForms are the forms of ranges.tsv.

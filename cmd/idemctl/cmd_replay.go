@@ -185,7 +185,10 @@ func (o *replayOptions) topic(ctx context.Context, args []string) (string, error
 type replayJob struct {
 	app    *app
 	runner *replay.Runner
+	guard  *ledger.Guard
 	mode   replay.Mode
+	// attributes asks which record executed a key, so that every row must be read.
+	attributes bool
 }
 
 // newReplayJob reads the effect, opens the servers and checks all that can be checked before the first message.
@@ -213,7 +216,7 @@ func newReplayJob(ctx context.Context, a *app, opts *replayOptions, h Handler, m
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
-	return &replayJob{app: a, runner: runner, mode: mode}, nil
+	return &replayJob{app: a, runner: runner, guard: guard, mode: mode, attributes: opts.keys || opts.list}, nil
 }
 
 // effect reads the handler's SQL. verify needs none.
@@ -317,6 +320,9 @@ func (j *replayJob) run(ctx context.Context, plan replay.Plan, list *listing) er
 			return err
 		}
 	}
+	if err := j.preload(ctx, &plan); err != nil {
+		return err
+	}
 	progress := a.Progress("replay "+string(j.mode), "records")
 	report, err := j.runner.Run(ctx, plan, func(s replay.ProgressState) {
 		progress.Update(s.OffsetsDone, s.OffsetsTotal, progressDetail(s))
@@ -330,6 +336,23 @@ func (j *replayJob) run(ctx context.Context, plan replay.Plan, list *listing) er
 		return errors.Join(err, perr)
 	}
 	return replayStatus(&report, err)
+}
+
+// preload lets a verification of many records read the ledger through once instead of asking for each of them.
+func (j *replayJob) preload(ctx context.Context, plan *replay.Plan) error {
+	if j.mode != replay.ModeVerify || j.attributes || plan.Request.Key != "" {
+		return nil
+	}
+	records := plan.Offsets()
+	if plan.Request.Limit > 0 {
+		records = min(records, plan.Request.Limit)
+	}
+	done, err := j.guard.Preload(ctx, records)
+	if err != nil {
+		return fmt.Errorf("replay: %w", err)
+	}
+	j.app.log().Debug("keys of the ledger read ahead", "done", done, "records", records)
+	return nil
 }
 
 func progressDetail(s replay.ProgressState) string {

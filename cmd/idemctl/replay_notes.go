@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,10 +127,8 @@ func againLine(command string, args []string, fs *pflag.FlagSet, without ...stri
 		words = append(words, asTyped(arg))
 	}
 	fs.Visit(func(f *pflag.Flag) {
-		for _, name := range without {
-			if f.Name == name {
-				return
-			}
+		if slices.Contains(without, f.Name) {
+			return
 		}
 		value := f.Value.String()
 		switch {

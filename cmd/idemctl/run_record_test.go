@@ -33,7 +33,7 @@ func TestRunIsRecordedWithoutSecrets(t *testing.T) {
 		exec1(t, schema, s)
 	}
 	t.Cleanup(func() {
-		if _, err := schema.DB.Exec(fmt.Sprintf("DROP USER '%s'@'%%'", user)); err != nil { //nolint:noctx // the test's context has ended
+		if _, err := schema.DB.Exec(fmt.Sprintf("DROP USER '%s'@'%%'", user)); err != nil {
 			t.Error(err)
 		}
 	})

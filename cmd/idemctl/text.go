@@ -56,7 +56,7 @@ func notPlain(r rune) bool {
 func wrap(s string, width int) string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(s) {
+	for word := range strings.FieldsSeq(s) {
 		switch {
 		case line == "":
 			line = word

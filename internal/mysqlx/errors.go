@@ -29,6 +29,7 @@ const (
 	ErrParse               = 1064
 	ErrBadField            = 1054
 	ErrQueryInterrupted    = 1317
+	ErrLockNowait          = 3572 // MySQL; MariaDB says 1205
 )
 
 // Number returns the server's error number, or 0 for an error that no server sent.
@@ -47,6 +48,12 @@ func IsRetryable(err error) bool {
 		return true
 	}
 	return false
+}
+
+// IsLocked reports that a statement that was not to wait met a lock.
+func IsLocked(err error) bool {
+	n := Number(err)
+	return n == ErrLockNowait || n == ErrLockWaitTimeout
 }
 
 // IsConnLost reports that no answer came from the server: what the last statement did is unknown.

@@ -83,6 +83,14 @@ func (s Server) RequireWritable() error {
 
 func on(v string) bool { return v == "1" || strings.EqualFold(v, "on") }
 
+// ShareNoWait is the clause of a locking read that fails at once where it would have to wait.
+func (s Server) ShareNoWait() string {
+	if s.MariaDB {
+		return " LOCK IN SHARE MODE NOWAIT"
+	}
+	return " FOR SHARE NOWAIT"
+}
+
 // Now reads the server's clock: UTC, whole milliseconds.
 func Now(ctx context.Context, q Queryer) (time.Time, error) {
 	var t time.Time

@@ -119,7 +119,7 @@ func (r *Result) entryOf(m *Message) *Entry {
 type batch struct {
 	guard     *Guard
 	id        ClaimID
-	claims    []*claim // in order of their keys, so that batches that meet lock in the same order
+	claims    []*claim
 	effect    BatchEffect
 	rehearsal bool
 }
@@ -169,7 +169,6 @@ func (g *Guard) newBatch(ctx context.Context, messages []Message, indexes []int,
 		all[n] = claim{index: i, msg: &messages[i]}
 		b.claims[n] = &all[n]
 	}
-	slices.SortFunc(b.claims, func(a, c *claim) int { return strings.Compare(a.msg.Key.OrderID, c.msg.Key.OrderID) })
 	return b, nil
 }
 
@@ -177,15 +176,16 @@ func (g *Guard) newBatch(ctx context.Context, messages []Message, indexes []int,
 func (b *batch) run(ctx context.Context) {
 	b.step(ctx, StepStart, b.claims)
 	if err := b.askFilter(ctx); err != nil {
-		failAll(b.claims, err)
-		return
+		failAll(undecided(b.claims), err)
 	}
-	b.step(ctx, StepLeased, b.claims)
-	b.absorbByFilter()
+	b.step(ctx, StepLeased, undecided(b.claims))
 	if err := b.waitForOwners(ctx); err != nil {
 		failAll(undecided(b.claims), err)
 	}
-	b.transact(ctx, undecided(b.claims))
+	open := undecided(b.claims)
+	// Batches that meet lock in the same order.
+	slices.SortFunc(open, func(a, c *claim) int { return strings.Compare(a.msg.Key.OrderID, c.msg.Key.OrderID) })
+	b.transact(ctx, open)
 	if !b.rehearsal {
 		b.settleMarkers(ctx)
 	}
@@ -214,21 +214,6 @@ func undecided(claims []*claim) []*claim {
 func failAll(claims []*claim, err error) {
 	for _, c := range claims {
 		c.fail(err)
-	}
-}
-
-// absorbByFilter trusts COMPLETED markers of this very ledger, which were written after a commit here.
-func (b *batch) absorbByFilter() {
-	g := b.guard
-	if b.rehearsal || g.opts.AlwaysLook || g.opts.Filter == nil {
-		return
-	}
-	id := g.LedgerID()
-	for _, c := range b.claims {
-		// A conflict is the ledger's to tell.
-		if g.opts.Filter.trusts(c.marker, id) && !differs(c.msg.Fingerprint, c.marker.Fingerprint) {
-			c.decide(Result{Outcome: AbsorbedFilter})
-		}
 	}
 }
 

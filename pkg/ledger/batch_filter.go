@@ -6,37 +6,73 @@ import (
 	"time"
 )
 
-// askFilter claims the leases in one pipeline; a rehearsal only looks. A Redis that is away degrades the batch, and decides
-// nothing.
+// lookFirst is from how many keys on a batch reads the markers before it claims: a duplicate then costs no SET NX.
+const lookFirst = 16
+
+// askFilter claims the leases; a rehearsal only looks. A Redis that is away degrades the batch, and decides nothing.
 func (b *batch) askFilter(ctx context.Context) error {
 	f := b.guard.opts.Filter
 	if f == nil {
 		return nil
 	}
-	keys := make([]Key, len(b.claims))
-	for i, c := range b.claims {
-		keys[i] = c.msg.Key
+	claims := b.claims
+	if b.rehearsal || len(claims) >= lookFirst {
+		markers, err := f.Look(ctx, keysOf(claims))
+		if err != nil {
+			return degrade(claims, err)
+		}
+		for i, c := range claims {
+			c.marker = markers[i]
+		}
+		b.absorbByFilter(claims)
+		claims = undecided(claims)
 	}
-	var markers []Marker
-	var acquired []bool
-	var err error
-	if b.rehearsal {
-		markers, err = f.Look(ctx, keys)
-	} else {
-		markers, acquired, err = f.Claim(ctx, keys, b.id)
+	if b.rehearsal || len(claims) == 0 {
+		return nil
 	}
-	if err != nil && !errors.Is(err, ErrFilterAway) {
+	markers, acquired, err := f.Claim(ctx, keysOf(claims), b.id)
+	if err != nil {
+		return degrade(claims, err)
+	}
+	for i, c := range claims {
+		c.marker, c.leased = markers[i], acquired[i]
+	}
+	b.absorbByFilter(claims)
+	return nil
+}
+
+// degrade lets claims go on without the filter, unless the error is another than that it is away.
+func degrade(claims []*claim, err error) error {
+	if !errors.Is(err, ErrFilterAway) {
 		return err
 	}
-	for i, c := range b.claims {
-		if err != nil {
-			c.degraded = true
-			continue
-		}
-		c.marker = markers[i]
-		c.leased = len(acquired) > i && acquired[i]
+	for _, c := range claims {
+		c.degraded = true
 	}
 	return nil
+}
+
+func keysOf(claims []*claim) []Key {
+	keys := make([]Key, len(claims))
+	for i, c := range claims {
+		keys[i] = c.msg.Key
+	}
+	return keys
+}
+
+// absorbByFilter trusts COMPLETED markers of this very ledger, which were written after a commit here.
+func (b *batch) absorbByFilter(claims []*claim) {
+	g := b.guard
+	if b.rehearsal || g.opts.AlwaysLook {
+		return
+	}
+	id := g.LedgerID()
+	for _, c := range claims {
+		// A conflict is the ledger's to tell.
+		if g.opts.Filter.trusts(c.marker, id) && !differs(c.msg.Fingerprint, c.marker.Fingerprint) {
+			c.decide(Result{Outcome: AbsorbedFilter})
+		}
+	}
 }
 
 // settleMarkers brings Redis in line with what the ledger has decided. It changes nothing about the outcomes: Redis may be
@@ -68,11 +104,7 @@ func (b *batch) settleMarkers(ctx context.Context) {
 	}
 	b.note(ctx, done, f.Complete(ctx, marks))
 	b.step(ctx, StepMarked, done)
-	keys := make([]Key, len(lost))
-	for i, c := range lost {
-		keys[i] = c.msg.Key
-	}
-	b.note(ctx, lost, f.Release(ctx, keys, b.id))
+	b.note(ctx, lost, f.Release(ctx, keysOf(lost), b.id))
 }
 
 func (b *batch) note(ctx context.Context, claims []*claim, err error) {

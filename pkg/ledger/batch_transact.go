@@ -99,9 +99,12 @@ func isEffect(err error) bool {
 func (b *batch) attempt(ctx context.Context, set []*claim) error {
 	g := b.guard
 	snap := g.current()
+	if err := b.lookAhead(ctx, set); err != nil {
+		return err
+	}
 	t := &transaction{batch: b, snap: snap}
 	var looked []*claim
-	for _, c := range set {
+	for _, c := range undecided(set) {
 		home, ok := snap.Home(g.month(c.msg))
 		if !ok || !g.mayRun(c, snap) {
 			looked = append(looked, c)
@@ -125,6 +128,31 @@ func (b *batch) attempt(ctx context.Context, set []*claim) error {
 	}
 	return nil
 }
+
+// lookAhead decides the claims that have a row by plain reads, while the guard keeps meeting duplicates that Redis does not
+// know (it was flushed, or failed over): an INSERT that is bound to fail costs far more.
+func (b *batch) lookAhead(ctx context.Context, set []*claim) error {
+	g := b.guard
+	if len(set) < lookFirst || !g.expectRows.Load() {
+		return nil
+	}
+	rows, _, err := g.lookRows(ctx, messagesOf(set))
+	if err != nil {
+		return err
+	}
+	found := 0
+	for _, c := range set {
+		if row := rows[c.msg.Key.OrderID]; row != nil {
+			c.decide(b.existing(c, row))
+			found++
+		}
+	}
+	g.expectRows.Store(found > len(set)/expectShare)
+	return nil
+}
+
+// expectShare: a batch of which more than one in so many had its row already lets the guard look ahead in the next one.
+const expectShare = 8
 
 // mayRun reports whether the message could run at all if its row is not there.
 func (g *Guard) mayRun(c *claim, snap *snapshot) bool {
@@ -249,14 +277,14 @@ func stepInsert(ctx context.Context, t *transaction) error {
 // learn finds out which keys a duplicate-key error is about, by a locking read in the same transaction, where the row that
 // raised it cannot go away. An error that no key of ours explains is not about duplicates (invariant 5).
 func (t *transaction) learn(ctx context.Context, home homeGroup, cause error) error {
-	s := t.guard.opts.Store
 	found, err := t.find(ctx, home.table.Name, home.claims)
 	switch {
 	case err != nil:
 		return fmt.Errorf("read back %s: %w", home.table.Name, err)
 	case !found:
-		return fmt.Errorf("%w: %s: %w", ErrNotDuplicate, s.scheme.Prefix(), cause)
+		return fmt.Errorf("%w: %s: %w", ErrNotDuplicate, home.table.Name, cause)
 	}
+	t.guard.expectRows.Store(len(home.claims)-len(undecided(home.claims)) > len(home.claims)/expectShare)
 	return errDecided
 }
 
@@ -302,7 +330,14 @@ func stepProbe(ctx context.Context, t *transaction) error {
 		if len(others) == 0 {
 			continue
 		}
-		found, err := t.probe(ctx, table, others)
+		empty, err := t.empty(ctx, table)
+		if empty {
+			continue
+		}
+		found := false
+		if err == nil {
+			found, err = t.probe(ctx, table, others)
+		}
 		if err != nil {
 			return fmt.Errorf("look into %s: %w", table.Name, err)
 		}
@@ -313,6 +348,40 @@ func stepProbe(ctx context.Context, t *transaction) error {
 	}
 	t.step(ctx, StepProbed, t.claims)
 	return nil
+}
+
+// emptyMatters is from how many keys on it pays to ask first whether a table has any row: most months ahead have none.
+const emptyMatters = 16
+
+// empty reports that a month has no row at all, which answers for every key. A month that has had one is not asked again.
+func (t *transaction) empty(ctx context.Context, table partition.Table) (bool, error) {
+	g := t.guard
+	if len(t.claims) < emptyMatters || table.State != partition.Live || g.isFilled(table.Name) {
+		return false, nil
+	}
+	empty, err := g.opts.Store.empty(ctx, t.tx, table.Name, g.shareNoWait)
+	if empty {
+		return true, nil
+	}
+	if err == nil || mysqlx.IsLocked(err) {
+		g.setFilled(table.Name)
+	}
+	if mysqlx.IsLocked(err) {
+		return false, errStale // begin again, now looking for the keys
+	}
+	return false, err
+}
+
+func (g *Guard) isFilled(table string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.filled[table]
+}
+
+func (g *Guard) setFilled(table string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.filled[table] = true
 }
 
 // probe reads one month under whichever of its names it has.

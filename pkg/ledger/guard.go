@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/idemctl/idemctl/pkg/partition"
@@ -90,6 +91,11 @@ type Guard struct {
 	mu        sync.Mutex
 	snap      *snapshot
 	sightings map[string]sighting // PROCESSING markers without a TTL, and since when they were seen
+	filled    map[string]bool     // tables that have been seen to have rows
+
+	shareNoWait string // the server's clause
+	expectRows  atomic.Bool
+	known       atomic.Pointer[knownKeys] // nil unless Preload was called
 }
 
 // NewGuard validates the options, and refuses a server, a session, a catalog or a month table that cannot keep the
@@ -123,10 +129,12 @@ func NewGuard(ctx context.Context, opts GuardOptions) (*Guard, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	g := &Guard{opts: opts, sequence: []claimStep{stepInsert, stepProbe, stepConfirm}, sightings: map[string]sighting{}}
-	if err := opts.Store.Verify(ctx); err != nil {
+	g := &Guard{opts: opts, sequence: []claimStep{stepInsert, stepProbe, stepConfirm}, sightings: map[string]sighting{}, filled: map[string]bool{}}
+	server, err := opts.Store.verify(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
 	}
+	g.shareNoWait = server.ShareNoWait()
 	if err := g.reload(ctx); err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
 	}

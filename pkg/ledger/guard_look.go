@@ -57,7 +57,7 @@ func (g *Guard) classifyPage(ctx context.Context, messages []Message, page []int
 	if err != nil {
 		return err
 	}
-	rows, snap, err := g.lookRows(ctx, asked)
+	rows, snap, err := g.lookUnknown(ctx, asked)
 	if err != nil {
 		return err
 	}
@@ -70,6 +70,32 @@ func (g *Guard) classifyPage(ctx context.Context, messages []Message, page []int
 		results[page[n]] = res
 	}
 	return nil
+}
+
+// lookUnknown is lookRows for the messages of which it is not known already that they have a row. A fingerprint wants the row
+// itself.
+func (g *Guard) lookUnknown(ctx context.Context, messages []*Message) (map[string]*Entry, *snapshot, error) {
+	known, snap := g.known.Load(), g.current()
+	if known == nil || known.generation != snap.Generation {
+		return g.lookRows(ctx, messages)
+	}
+	var unknown []*Message
+	rows := make(map[string]*Entry, len(messages))
+	for _, m := range messages {
+		if len(m.Fingerprint) == 0 && known.has(m.Key.OrderID) {
+			rows[m.Key.OrderID] = &known.entry
+		} else {
+			unknown = append(unknown, m)
+		}
+	}
+	if len(unknown) == 0 {
+		return rows, snap, nil
+	}
+	found, snap, err := g.lookRows(ctx, unknown)
+	for id, e := range found {
+		rows[id] = e
+	}
+	return rows, snap, err
 }
 
 func (g *Guard) lookMarkers(ctx context.Context, messages []*Message) ([]Marker, bool, error) {

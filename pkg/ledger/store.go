@@ -35,10 +35,20 @@ var ErrUnsafeSession = errors.New("the connection is not fit for a guard")
 // server, a session that commits by itself or has another isolation than READ COMMITTED. The connections for reading must
 // commit by themselves.
 func (s *Store) Verify(ctx context.Context) error {
+	_, err := s.verify(ctx)
+	return err
+}
+
+// verify is Verify, and says which server it is.
+func (s *Store) verify(ctx context.Context) (mysqlx.Server, error) {
 	server, err := mysqlx.Inspect(ctx, s.read)
 	if err != nil {
-		return err
+		return server, err
 	}
+	return server, s.verifySession(ctx, server)
+}
+
+func (s *Store) verifySession(ctx context.Context, server mysqlx.Server) error {
 	if err := errors.Join(server.RequireSingleWriter(), server.RequireWritable()); err != nil {
 		return err
 	}
@@ -54,7 +64,7 @@ func (s *Store) Verify(ctx context.Context) error {
 	if !autocommit { // what is written over it, the catalog, would never be committed
 		return fmt.Errorf("%w: autocommit is off on the connections for reading", ErrUnsafeSession)
 	}
-	err = mysqlx.WithTx(ctx, s.tx, func(tx *sql.Tx) error {
+	err := mysqlx.WithTx(ctx, s.tx, func(tx *sql.Tx) error {
 		return tx.QueryRowContext(ctx, "SELECT @@autocommit, "+isolation).Scan(&autocommit, &level)
 	})
 	switch {
@@ -157,6 +167,18 @@ func (s *Store) generation(ctx context.Context, q mysqlx.Queryer) (int64, error)
 		return 0, partition.ErrNoCatalog
 	}
 	return gen, err
+}
+
+// empty reports that a table has no row, not even one of a transaction that has not ended. It never waits: a row that
+// someone has locked shows as an error that mysqlx.IsLocked knows, and rolls back nothing but the statement or, by the
+// server's configuration, the whole transaction: the caller must begin it again.
+func (s *Store) empty(ctx context.Context, q mysqlx.Queryer, table, lockNoWait string) (bool, error) {
+	var one int
+	err := q.QueryRowContext(ctx, "SELECT 1 FROM "+quote(table)+" LIMIT 1"+lockNoWait).Scan(&one)
+	if errors.Is(err, sql.ErrNoRows) {
+		return true, nil
+	}
+	return false, err
 }
 
 // ForeignWriters samples the newest rows of each month for rows of biz that no guard wrote: their writers do not look into

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemctl/idemctl/internal/testenv"
 	"github.com/idemctl/idemctl/pkg/partition"
 )
 
@@ -269,23 +268,24 @@ func TestConformanceRegisterRace(t *testing.T) {
 // Ledgers of different prefixes in one schema know nothing of each other.
 func TestConformanceTwoLedgers(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, testenv.MySQL(t), time.UTC)
-	b.create(partition.CreateRequest{})
-	other := scheme(t, prefix+"2")
-	m := partition.NewManager(b.DB, other, time.UTC)
-	p, err := m.PlanCreate(t.Context(), partition.CreateRequest{Ahead: 1})
-	b.must(err)
-	if !p.NewLedger || len(p.Steps) != 2 {
-		t.Fatalf("the plan of another ledger: %+v", p)
-	}
-	_, err = m.Create(t.Context(), p)
-	b.must(err)
-	if cat := b.catalog(); len(cat.Tables) != 1 {
-		t.Errorf("the first ledger lists %+v", cat.Tables)
-	}
-	second, err := partition.LoadCatalog(t.Context(), b.DB, other)
-	b.must(err)
-	if first := b.catalog(); first.LedgerID == second.LedgerID || len(first.LedgerID) != 16 {
-		t.Errorf("ledger ids %q and %q", first.LedgerID, second.LedgerID)
-	}
+	onEach(t, func(b *bench) {
+		b.create(partition.CreateRequest{})
+		other := scheme(b, prefix+"2")
+		m := partition.NewManager(b.DB, other, time.UTC)
+		p, err := m.PlanCreate(b.Context(), partition.CreateRequest{Ahead: 1})
+		b.must(err)
+		if !p.NewLedger || len(p.Steps) != 2 {
+			b.Fatalf("the plan of another ledger: %+v", p)
+		}
+		_, err = m.Create(b.Context(), p)
+		b.must(err)
+		if cat := b.catalog(); len(cat.Tables) != 1 {
+			b.Errorf("the first ledger lists %+v", cat.Tables)
+		}
+		second, err := partition.LoadCatalog(b.Context(), b.DB, other)
+		b.must(err)
+		if first := b.catalog(); first.LedgerID == second.LedgerID || len(first.LedgerID) != 16 {
+			b.Errorf("ledger ids %q and %q", first.LedgerID, second.LedgerID)
+		}
+	})
 }
