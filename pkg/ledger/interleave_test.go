@@ -33,9 +33,10 @@ func TestEveryInterleavingOfTwoMonths(t *testing.T) {
 			for _, v := range variants {
 				t.Run(v.name, func(t *testing.T) {
 					twice := []string{}
+					store := w.Store()
 					for _, order := range interleavings("AAA", "BBB") {
 						m := w.Message(v.name + " " + order)
-						outcomes := interleave(t, w, m, order, v.change)
+						outcomes := interleave(t, w, store, m, order, v.change)
 						if n := w.Coupons(m); n != 1 {
 							twice = append(twice, fmt.Sprintf("%s: %d effects %v", order, n, outcomes))
 						}
@@ -78,7 +79,7 @@ type actor struct {
 
 // interleave runs two claims of m, A in its own month and B in the previous one, their steps in the order given. A step
 // that waits for the other's lock is left waiting and the order goes on.
-func interleave(t *testing.T, w *ledgertest.Workbench, m ledger.Message, order string, change func(*ledger.Guard)) []ledger.Outcome {
+func interleave(t *testing.T, w *ledgertest.Workbench, store *ledger.Store, m ledger.Message, order string, change func(*ledger.Guard)) []ledger.Outcome {
 	t.Helper()
 	actors := map[rune]*actor{}
 	for _, name := range "AB" {
@@ -89,7 +90,7 @@ func interleave(t *testing.T, w *ledgertest.Workbench, m ledger.Message, order s
 			msg.Time = (w.Month - 1).Start(w.Zone).Add(time.Hour)
 		}
 		g := w.Guard(func(o *ledger.GuardOptions) {
-			o.Filter = nil
+			o.Store, o.Filter = store, nil
 			o.OnStep = a.gate()
 		})
 		change(g)

@@ -94,11 +94,14 @@ func (w *Workbench) Guard(change ...func(*ledger.GuardOptions)) *ledger.Guard {
 func (w *Workbench) OpenGuard(change ...func(*ledger.GuardOptions)) (*ledger.Guard, error) {
 	w.T.Helper()
 	opts := ledger.GuardOptions{
-		Store: ledger.NewStore(w.Open(true), w.Open(false), w.Scheme), Filter: w.Filter(),
+		Filter:  w.Filter(),
 		BizType: Biz, Zone: w.Zone, Retention: 30 * 24 * time.Hour,
 	}
 	for _, c := range change {
 		c(&opts)
+	}
+	if opts.Store == nil {
+		opts.Store = w.Store()
 	}
 	if watch := opts.OnStep; watch != nil {
 		opts.OnStep = func(ctx context.Context, s ledger.Step, m ledger.Message) {
@@ -108,6 +111,12 @@ func (w *Workbench) OpenGuard(change ...func(*ledger.GuardOptions)) (*ledger.Gua
 		}
 	}
 	return ledger.NewGuard(w.T.Context(), opts)
+}
+
+// Store opens a store with pools of its own.
+func (w *Workbench) Store() *ledger.Store {
+	w.T.Helper()
+	return ledger.NewStore(w.Open(true), w.Open(false), w.Scheme)
 }
 
 // Open opens a pool on the bench's schema, closed with the test.
