@@ -9,7 +9,7 @@ TEST_TIMEOUT ?= 15m
 FUZZ_TIME ?= 20s
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test race lint fmt demo matrix fuzz clean
+.PHONY: help deps build test race lint fmt demo matrix bench fuzz clean
 
 help: ## explains the targets (the default)
 	@echo 'usage: make TARGET'
@@ -42,6 +42,14 @@ demo: deps build ## replays the incident on throw-away servers and shows that no
 matrix: ## runs the conformance suites on every server version that is promised, and prints the table of docs/compatibility.md
 	@$(GO) run ./internal/lab/deps --all
 	@$(GO) run ./internal/testenv/matrix
+
+bench: deps ## measures idemctl against rivals on the same servers, and prints a BENCH line each; BENCH='-run NAME,…' limits it
+	@command -v kcat >/dev/null || command -v apt-get >/dev/null && { command -v kcat >/dev/null || { \
+	  echo 'bench: installing the package kcat'; \
+	  if [ "$$(id -u)" = 0 ]; then become=; else become='sudo -n'; fi; \
+	  $$become apt-get update -qq && $$become env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends kcat >/dev/null; }; } || \
+	  echo 'bench: kcat could not be had; the lines that need it are left out'
+	@$(GO) run ./internal/bench $(BENCH)
 
 fuzz: ## runs every fuzz test for FUZZ_TIME (20s)
 	@set -e; for pkg in $$($(GO) list ./...); do \

@@ -18,7 +18,7 @@ import (
 
 // build builds the binary that users run.
 func (b *bench) build(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", b.binary(), "github.com/idemctl/idemctl/cmd/idemctl")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", b.binary(), "github.com/idemctl/idemctl/cmd/idemctl") //nolint:gosec // the path is in a folder of ours
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build idemctl: %w\n%s", err, out)
 	}
@@ -35,12 +35,6 @@ func (b *bench) findKcat() string {
 		}
 	}
 	return ""
-}
-
-// usage is what one run of a program took.
-type usage struct {
-	wall time.Duration
-	peak float64 // resident memory in MiB
 }
 
 // wall runs a program, its output thrown away, and returns the time from its start to its end.

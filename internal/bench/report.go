@@ -69,7 +69,7 @@ func (b *bench) report(name string, ours, rival float64) error {
 // table prints all results for people, in the order of the list.
 func (b *bench) table() error {
 	t := render.Table{
-		Title: fmt.Sprintf("Medians of %d rounds; %v a turn where a rate is measured; batches of %d by %d goroutines", b.opts.rounds,
+		Title: fmt.Sprintf("Medians of %d rounds, turns of %v; batches of %d by %d goroutines", b.opts.rounds,
 			b.opts.length.Round(time.Millisecond), batchSize, b.opts.batchers),
 		Columns: []render.Column{
 			{Name: "line"}, {Name: "ours", Align: render.Right}, {Name: "rival", Align: render.Right}, {Name: "unit"},
@@ -88,6 +88,9 @@ func (b *bench) table() error {
 			}
 			t.Add(r.name, number(r.oursValue), number(r.rivalValue), r.unit, fmt.Sprintf("%.2f", r.ratio()), r.want(), met)
 		}
+	}
+	if _, err := fmt.Fprintln(b.out); err != nil {
+		return fmt.Errorf("write the results: %w", err)
 	}
 	return t.WriteText(b.out, 0)
 }

@@ -114,11 +114,11 @@ func (s *shop) connect(l *lab.Lab) (err error) {
 
 // orders are n orders of one day, in random order, always the same one.
 func (s *shop) orders(n int) []ledger.Message {
-	random := rand.New(rand.NewPCG(2026, 11)) //nolint:gosec // an order of messages, not a secret
+	random := rand.New(rand.NewPCG(2026, 11))
 	messages := make([]ledger.Message, n)
 	sources := make([]ledger.Source, n)
 	for i, id := range random.Perm(n) {
-		sources[i] = ledger.Source{Topic: topic, Partition: int32(i % partitions), Offset: int64(i / partitions)} //nolint:gosec // small
+		sources[i] = ledger.Source{Topic: topic, Partition: int32(i % partitions), Offset: int64(i / partitions)}
 		messages[i] = ledger.Message{
 			Key: ledger.Key{BizType: bizType, OrderID: fmt.Sprintf("20261111-%07d", id)}, Time: s.now, Source: &sources[i],
 		}
