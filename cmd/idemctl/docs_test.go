@@ -156,7 +156,13 @@ func proseOf(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllString(string(b), "")
+	var prose strings.Builder
+	for i, part := range strings.Split("\n"+string(b), "\n```") {
+		if i%2 == 0 {
+			prose.WriteString(part)
+		}
+	}
+	return prose.String()
 }
 
 // anchorsOf are the names of a document's headings as links use them: in lower case, without punctuation, with dashes.

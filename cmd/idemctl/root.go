@@ -29,9 +29,12 @@ Results go to stdout, everything else to stderr.
 
 Exit status:
   0    done
-  1    a check found something` + exitHelp + `
+  1    a check found something
+  2    usage or configuration is wrong; nothing was done
+  3    could not: a server is unreachable or refused, or an I/O error
   4    incomplete: something was left out
-  5    busy: another run holds the lock (see --wait)`,
+  5    busy: another run holds the lock (see --wait)
+  130  interrupted (Ctrl-C, SIGTERM)`,
 		Version:           version(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
