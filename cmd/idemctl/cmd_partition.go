@@ -262,7 +262,10 @@ func runPartitionList(ctx context.Context, a *app, opts partitionListOptions) er
 		return err
 	}
 	l, err := m.List(ctx, opts.exact)
-	if err != nil {
+	switch {
+	case errors.Is(err, partition.ErrTimeZone):
+		return usageErrorf("list the months: %w", err)
+	case err != nil:
 		return fmt.Errorf("list the months: %w", err)
 	}
 	months := render.Table{Columns: []render.Column{

@@ -7,7 +7,7 @@ import (
 )
 
 func (t TLSConfig) on() bool {
-	return t.Enabled || t.CAFile != "" || t.CertFile != "" || t.ServerName != "" || t.InsecureSkipVerify
+	return t.Enabled || t.CAFile != "" || t.CertFile != "" || t.KeyFile != "" || t.ServerName != "" || t.InsecureSkipVerify
 }
 
 // config reads the files that a TLS section names; key is the section, for errors.

@@ -16,6 +16,9 @@ import (
 
 // scheme is the naming of the configured ledger's tables.
 func (c *Config) scheme() (partition.Scheme, error) {
+	if c.Ledger.Columns != (ColumnConfig{}) {
+		return partition.Scheme{}, usageErrorf("ledger.columns: no command of this version works on a ledger with other column names")
+	}
 	s, err := partition.NewScheme(c.Ledger.TablePrefix)
 	if err != nil {
 		return s, usageErrorf("ledger.table_prefix: %w", err)

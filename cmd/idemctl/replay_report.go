@@ -140,7 +140,8 @@ func (l *listing) toStderr(notes []string) error {
 
 func renderReplay(r *replay.Report, again string) render.Result {
 	t := render.Table{Columns: []render.Column{
-		{Name: "partition"}, {Name: "range read"}, {Name: "outcome"}, {Name: "records", Align: render.Right}, {Name: "meaning", Shrink: true},
+		{Name: "partition", Once: true}, {Name: "range read", Once: true}, {Name: "outcome"},
+		{Name: "records", Align: render.Right, Number: true}, {Name: "meaning", Shrink: true},
 	}}
 	for i := range r.Partitions {
 		p := &r.Partitions[i]
@@ -154,14 +155,11 @@ func renderReplay(r *replay.Report, again string) render.Result {
 		}
 		for _, o := range rows {
 			t.Add(name, read, o.Outcome, strconv.FormatInt(o.Count, 10), meaning(o.Outcome))
-			name, read = "", ""
 		}
 	}
 	if len(r.Partitions) > 1 {
-		name := "all"
 		for _, o := range r.Total.Outcomes.Rows() {
-			t.Add(name, "", o.Outcome, strconv.FormatInt(o.Count, 10), meaning(o.Outcome))
-			name = ""
+			t.Add("all", "", o.Outcome, strconv.FormatInt(o.Count, 10), meaning(o.Outcome))
 		}
 	}
 	out := render.Result{Value: r, Lines: []any{r}, Tables: []render.Table{t}, Notes: replayNotes(r, again)}

@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // signalWatch turns SIGINT and SIGTERM into the end of a context, once; the second one ends the process at once.
@@ -34,14 +35,24 @@ func watchSignals(parent context.Context) (context.Context, *signalWatch) {
 	return ctx, w
 }
 
+// sameSignal is how soon after the first a second signal is still the same request: a terminal, or timeout(1), sends one
+// to the process and one to its group.
+const sameSignal = 300 * time.Millisecond
+
 func (w *signalWatch) watch() {
+	var first time.Time
 	for {
 		select {
 		case <-w.ch:
+			now := time.Now()
 			if w.came.Swap(true) {
+				if now.Sub(first) < sameSignal {
+					continue
+				}
 				// Whoever asks twice does not want to wait for anything, deferred or not.
 				os.Exit(exitInterrupted)
 			}
+			first = now
 			w.cancel(errInterrupted)
 		case <-w.pipe:
 		case <-w.done:

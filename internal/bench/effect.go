@@ -32,7 +32,7 @@ type execer interface {
 func grant(ctx context.Context, ex execer, orders []string) error {
 	args := make([]any, 0, 3*len(orders)) //nolint:mnd // three values a coupon
 	for _, id := range orders {
-		args = append(args, []byte(id), userID, amount)
+		args = append(args, id, userID, amount)
 	}
 	_, err := ex.ExecContext(ctx, insertCoupon+strings.Repeat(nextCoupon, len(orders)-1), args...)
 	return err

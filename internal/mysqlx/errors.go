@@ -56,6 +56,22 @@ func IsLocked(err error) bool {
 	return n == ErrLockNowait || n == ErrLockWaitTimeout
 }
 
+// IsServerTrouble reports an error that says nothing about the statement: the server takes no writes, is full, is shutting
+// down, or refuses this user. Whoever tries again later may succeed.
+func IsServerTrouble(err error) bool {
+	switch Number(err) {
+	case 3, 1021, 1114: // no space: error writing file, disk full, table full
+		return true
+	case 1290, 1836, 3100: // read-only mode
+		return true
+	case 1040, 1053, 1317, 1927, 3024: // too many connections, shutdown, interrupted, connection killed, time limit
+		return true
+	case ErrDBAccessDenied, ErrTableAccessDenied, 1143, 1203, 1226: // privileges and quotas
+		return true
+	}
+	return false
+}
+
 // IsConnLost reports that no answer came from the server: what the last statement did is unknown.
 func IsConnLost(err error) bool {
 	if err == nil || Number(err) != 0 {

@@ -108,3 +108,76 @@ func Schema(ctx context.Context, q Queryer) (string, error) {
 	}
 	return s, nil
 }
+
+// MayTrigger reports whether the session's user has the TRIGGER privilege on the whole schema, without which MySQL hides
+// triggers.
+func MayTrigger(ctx context.Context, q Queryer) (bool, error) {
+	schema, err := Schema(ctx, q)
+	if err != nil {
+		return false, err
+	}
+	var roles string
+	if err := q.QueryRowContext(ctx, "SELECT CURRENT_ROLE()").Scan(&roles); err != nil {
+		return false, fmt.Errorf("current roles: %w", err)
+	}
+	query := "SHOW GRANTS FOR CURRENT_USER()"
+	if !strings.EqualFold(roles, "NONE") {
+		query += " USING " + roles // as the server itself has quoted them
+	}
+	rows, err := q.QueryContext(ctx, query)
+	if err != nil {
+		return false, fmt.Errorf("privileges: %w", err)
+	}
+	defer rows.Close()
+	found := false
+	for rows.Next() {
+		var grant string
+		if err := rows.Scan(&grant); err != nil {
+			return false, fmt.Errorf("privileges: %w", err)
+		}
+		found = found || grantsTrigger(grant, schema)
+	}
+	if err := rows.Err(); err != nil {
+		return false, fmt.Errorf("privileges: %w", err)
+	}
+	return found, nil
+}
+
+// grantsTrigger reads one line of SHOW GRANTS. Names of schemas in it may be patterns.
+func grantsTrigger(grant, schema string) bool {
+	privileges, rest, ok := strings.Cut(strings.TrimPrefix(grant, "GRANT "), " ON ")
+	if !ok {
+		return false
+	}
+	has := false
+	for p := range strings.SplitSeq(privileges, ",") {
+		p = strings.TrimSpace(p)
+		has = has || p == "TRIGGER" || strings.HasPrefix(p, "ALL PRIVILEGES")
+	}
+	target, _, _ := strings.Cut(rest, " TO ")
+	name, ok := strings.CutSuffix(target, ".*")
+	if !has || !ok {
+		return false
+	}
+	name = strings.ReplaceAll(strings.Trim(name, "`"), "``", "`")
+	return name == "*" || likeMatch(name, schema)
+}
+
+// likeMatch matches a name against a pattern with _, % and \-escapes, as GRANT reads schema names.
+func likeMatch(pattern, name string) bool {
+	if pattern == "" {
+		return name == ""
+	}
+	switch c := pattern[0]; {
+	case c == '%':
+		return likeMatch(pattern[1:], name) || (name != "" && likeMatch(pattern, name[1:]))
+	case name == "":
+		return false
+	case c == '_':
+		return likeMatch(pattern[1:], name[1:])
+	case c == '\\' && len(pattern) > 1:
+		return pattern[1] == name[0] && likeMatch(pattern[2:], name[1:])
+	default:
+		return c == name[0] && likeMatch(pattern[1:], name[1:])
+	}
+}

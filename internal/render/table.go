@@ -26,6 +26,9 @@ type Column struct {
 	Min int
 	// Number makes the cells bare numbers in JSON lines. A cell that is no number stays text, an empty one is null.
 	Number bool
+	// Once leaves a text cell empty where it, and every Once cell before it, repeats the row above. Formats for programs have
+	// it in every row.
+	Once bool
 }
 
 // Table is rows under named columns: the one value that the text, TSV and JSON lines renderers share.

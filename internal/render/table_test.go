@@ -206,3 +206,26 @@ func compact(t *testing.T, s string) string {
 	}
 	return string(b)
 }
+
+func TestOnceColumns(t *testing.T) {
+	t.Parallel()
+	table := render.Table{Columns: []render.Column{{Name: "partition", Once: true}, {Name: "range", Once: true}, {Name: "outcome"}}}
+	table.Add("0", "1:5", "executed")
+	table.Add("0", "1:5", "executed")
+	table.Add("1", "1:5", "executed")
+	table.Add("1", "2:5", "invalid")
+	var text, tsv strings.Builder
+	if err := table.WriteText(&text, 0); err != nil {
+		t.Fatal(err)
+	}
+	want := "partition  range  outcome\n0          1:5    executed\n                  executed\n1          1:5    executed\n           2:5    invalid\n"
+	if got := text.String(); got != want {
+		t.Errorf("text:\n%s\nwant\n%s", got, want)
+	}
+	if err := table.WriteTSV(&tsv); err != nil {
+		t.Fatal(err)
+	}
+	if want := "0\t1:5\texecuted\n0\t1:5\texecuted\n1\t"; !strings.Contains(tsv.String(), want) {
+		t.Errorf("TSV lost what it repeats:\n%s", tsv.String())
+	}
+}

@@ -68,7 +68,22 @@ func (t *Table) cells() (header []string, rows [][]string) {
 			rows[i][j] = Text(cell)
 		}
 	}
+	t.blankRepeats(rows)
 	return header, rows
+}
+
+// blankRepeats empties the cells of Once columns that repeat the row above.
+func (t *Table) blankRepeats(rows [][]string) {
+	for i := len(rows) - 1; i > 0; i-- {
+		for j, c := range t.Columns {
+			if c.Once && t.Rows[i][j] != t.Rows[i-1][j] {
+				break
+			}
+			if c.Once {
+				rows[i][j] = ""
+			}
+		}
+	}
 }
 
 func layout(w io.Writer, columns []Column, header []string, rows [][]string) error {

@@ -48,15 +48,17 @@ func (b *batch) transact(ctx context.Context, set []*claim) {
 			continue
 		}
 		alone := len(set) == 1
+		// Halves help where a message is to blame, or where there are too many locks. A server that is away is away for both.
+		divisible := isEffect(err) || errors.Is(err, ErrNotDuplicate) || mysqlx.IsRetryable(err) || errors.Is(err, errTransactionGone)
 		again, err := b.afterError(ctx, set, err)
 		set = undecided(set)
 		switch {
 		case len(set) == 0:
-		case again && tried < g.opts.Attempts && (alone || tried < splitAfter):
-		case alone && again:
+		case again && tried < g.opts.Attempts && (alone || !divisible || tried < splitAfter):
+		case again && (alone || !divisible):
 			failAll(set, fmt.Errorf("gave up after %d transactions: %w", tried, err))
 			return
-		case alone || ctx.Err() != nil:
+		case alone || !divisible || ctx.Err() != nil:
 			failAll(set, err)
 			return
 		default:
@@ -197,7 +199,9 @@ func (g *Guard) absent(m *Message, snap *snapshot, home bool, marker Marker) Res
 		if m.Time.Sub(g.opts.Now()).Abs() > 365*24*time.Hour {
 			return Result{Outcome: Invalid, Reason: fmt.Sprintf("time %s is more than a year away", stamp(m.Time))}
 		}
-		return Result{Err: fmt.Errorf("%w: %s, for a message of %s", ErrMonthMissing, g.opts.Store.scheme.Table(g.month(m)), stamp(m.Time))}
+		month := g.month(m)
+		return Result{Err: fmt.Errorf("%w: %s, for a message of %s (run: idemctl partition create --from %s)", ErrMonthMissing,
+			g.opts.Store.scheme.Table(month), stamp(m.Time), month)}
 	default:
 		return Result{Outcome: Phantom, Reason: "Redis says " + marker.Raw + ", the ledger has no row: the work may never have been done"}
 	}

@@ -55,6 +55,8 @@ func runEffect(ctx context.Context, tx *sql.Tx, effect Effect) error {
 	case watched.undone != nil:
 		// A 1213, 1205 or 1020, or no answer at all: what the effect wrote before may be gone, whatever it says itself.
 		return watched.undone
+	case mysqlx.IsServerTrouble(err):
+		return fmt.Errorf("effect: %w", err) // not the message's fault: it must not be parked for it
 	case err != nil:
 		return &EffectError{Err: err}
 	}

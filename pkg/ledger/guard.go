@@ -15,7 +15,7 @@ import (
 // Errors that hold a consumer: the message is neither done nor to be parked.
 var (
 	// ErrMonthMissing says that the ledger has no table for the message's month, though it should.
-	ErrMonthMissing = errors.New("month table is missing (run: idemctl partition create --execute)")
+	ErrMonthMissing = errors.New("month table is missing")
 	// ErrCommitUnknown says that a COMMIT was not answered and could not be settled in time. The key is exact all the same:
 	// its next delivery finds out.
 	ErrCommitUnknown = errors.New("COMMIT was not answered, and the ledger could not be asked what became of it")
@@ -135,6 +135,9 @@ func NewGuard(ctx context.Context, opts GuardOptions) (*Guard, error) {
 		return nil, fmt.Errorf("guard: %w", err)
 	}
 	g.shareNoWait = server.ShareNoWait()
+	if err := opts.Store.verifySight(ctx, server); err != nil {
+		return nil, fmt.Errorf("guard: %w", err)
+	}
 	if err := g.reload(ctx); err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
 	}

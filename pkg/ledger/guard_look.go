@@ -63,9 +63,6 @@ func (g *Guard) classifyPage(ctx context.Context, messages []Message, page []int
 	}
 	for n, m := range asked {
 		res := g.classify(m, snap, rows[m.Key.OrderID], markers[n])
-		if res.Err != nil {
-			return res.Err
-		}
 		res.Marker, res.Degraded = markers[n], degraded
 		results[page[n]] = res
 	}

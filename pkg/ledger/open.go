@@ -8,6 +8,14 @@ import (
 	"github.com/idemctl/idemctl/internal/mysqlx"
 )
 
+// Why NewGuard refuses a server.
+var (
+	// ErrMultiPrimary says that row locks taken on this server are not seen on its peers (Galera, a multi-primary group).
+	ErrMultiPrimary = mysqlx.ErrMultiPrimary
+	// ErrNotPrimary says that the server takes no writes.
+	ErrNotPrimary = mysqlx.ErrNotPrimary
+)
+
 // OpenConnections prepares the two pools that NewStore and partition.NewManager work on, for the schema that dsn names in
 // go-sql-driver's form (user:password@tcp(host:port)/schema). The caller closes both.
 //

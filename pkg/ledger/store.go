@@ -78,6 +78,25 @@ func (s *Store) verifySession(ctx context.Context, server mysqlx.Server) error {
 	return nil
 }
 
+// ErrBlind says that the user may not see what must be checked.
+var ErrBlind = errors.New("the user may not see the triggers of the months (grant TRIGGER on the schema)")
+
+// verifySight refuses a user from whom MySQL hides triggers: one on a month could not be noticed (invariant 5). MariaDB
+// shows them to whoever may read the table.
+func (s *Store) verifySight(ctx context.Context, server mysqlx.Server) error {
+	if server.MariaDB {
+		return nil
+	}
+	sees, err := mysqlx.MayTrigger(ctx, s.read)
+	if err != nil {
+		return err
+	}
+	if !sees {
+		return ErrBlind
+	}
+	return nil
+}
+
 const entryColumns = "order_id, biz_type, create_time, expire_at, claim_id, fingerprint, src_topic, src_partition, src_offset"
 
 // insert claims keys: a plain INSERT, never IGNORE (invariant 5). create_time is the database's now or the business time,

@@ -46,6 +46,9 @@ func (m *Manager) List(ctx context.Context, exact bool) (Listing, error) {
 	if err != nil {
 		return Listing{}, err
 	}
+	if cat.TimeZone != m.zone.String() {
+		return Listing{}, fmt.Errorf("%w: the catalog says %s, this configuration says %s", ErrTimeZone, cat.TimeZone, m.zone)
+	}
 	existing, err := m.tables(ctx)
 	if err != nil {
 		return Listing{}, err
