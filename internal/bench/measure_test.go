@@ -86,7 +86,8 @@ func TestRateBeginsAnewAndEndsWithAnError(t *testing.T) {
 		if from != n%2 {
 			t.Errorf("message %d at turn %d", from, n)
 		}
-		if n++; n == 5 {
+		n++
+		if n == 5 {
 			return errEnough
 		}
 		return nil

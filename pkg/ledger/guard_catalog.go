@@ -55,7 +55,7 @@ func (g *Guard) reload(ctx context.Context) error {
 	}
 	for _, t := range cat.Tables {
 		if t.State == partition.Live && !found[t.Name] {
-			return fmt.Errorf("%w: %s is in the catalog, but not there or not to be seen by this user", ErrMonthMissing, t.Name)
+			return fmt.Errorf("%w: %s is in the catalog, but not there or not to be seen by this user (run: idemctl partition create)", ErrMonthMissing, t.Name)
 		}
 	}
 	if err := s.setEdge(ctx, g); err != nil {
