@@ -351,6 +351,11 @@ func (j *replayJob) preload(ctx context.Context, plan *replay.Plan) error {
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
+	j.app.closeLater(closerFunc(func() {
+		if err := j.guard.Forget(); err != nil {
+			j.app.log().Debug("close the keys read ahead", "error", err)
+		}
+	}))
 	j.app.log().Debug("keys of the ledger read ahead", "done", done, "records", records)
 	return nil
 }

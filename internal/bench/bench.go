@@ -33,9 +33,11 @@ func (b *bench) run(ctx context.Context) (err error) {
 		return fmt.Errorf("make a folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	b.notef("building idemctl")
-	if err := b.build(ctx); err != nil {
-		return err
+	if b.opts.wants(startup) || b.wantsReplay() {
+		b.notef("building idemctl")
+		if err := b.build(ctx); err != nil {
+			return err
+		}
 	}
 	b.notef("starting the servers")
 	if b.lab, err = lab.Start(ctx, lab.Options{Host: b.host, Kafka: lab.KafkaApache}); err != nil {

@@ -40,9 +40,13 @@ func (b *bench) without(name string) bool {
 	return false
 }
 
+func (b *bench) wantsReplay() bool {
+	return b.opts.wants(replayVerify) || b.opts.wants(replayVerifyLimit) || b.opts.wants(replayMemory)
+}
+
 // replays compares what works on the topic: every order once, all of them in the ledger and in Redis.
 func (b *bench) replays(ctx context.Context) error {
-	if !b.opts.wants(replayVerify) && !b.opts.wants(replayVerifyLimit) && !b.opts.wants(replayMemory) {
+	if !b.wantsReplay() {
 		return nil
 	}
 	b.notef("publishing and executing %d orders", len(b.shop.messages))

@@ -18,6 +18,12 @@ type Execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
+// ExecQueryer reads and writes.
+type ExecQueryer interface {
+	Queryer
+	Execer
+}
+
 // WithTx runs fn in a transaction: committed when fn returns nil, rolled back otherwise, also when ctx has ended or fn
 // panics. An error of COMMIT is returned as a *CommitError, since what it did is not known.
 func WithTx(ctx context.Context, db *sql.DB, fn func(*sql.Tx) error) (err error) {

@@ -6,38 +6,73 @@ import (
 	"time"
 )
 
-// lookFirst is from how many keys on a batch reads the markers before it claims: a duplicate then costs no SET NX.
+// lookFirst is from how many keys on a batch looks before it claims, where the last ones were mostly duplicates.
 const lookFirst = 16
 
-// askFilter claims the leases; a rehearsal only looks. A Redis that is away degrades the batch, and decides nothing.
+// expectShare: a batch of which more than one in so many was a duplicate lets the guard look first in the next one.
+const expectShare = 8
+
+// askFilter claims the leases; a rehearsal only looks. While the guard keeps meeting duplicates it reads the markers, or
+// the rows, before it claims: a SET NX or an INSERT that is bound to fail costs far more. A Redis that is away degrades the
+// batch, and decides nothing.
 func (b *batch) askFilter(ctx context.Context) error {
-	f := b.guard.opts.Filter
-	if f == nil {
-		return nil
-	}
-	claims := b.claims
-	if b.rehearsal || len(claims) >= lookFirst {
-		markers, err := f.Look(ctx, keysOf(claims))
+	g := b.guard
+	f := g.opts.Filter
+	if f != nil && (b.rehearsal || len(b.claims) >= lookFirst && g.expectMarkers.Load()) {
+		markers, err := f.Look(ctx, keysOf(b.claims))
 		if err != nil {
-			return degrade(claims, err)
+			return degrade(b.claims, err)
 		}
-		for i, c := range claims {
+		for i, c := range b.claims {
 			c.marker = markers[i]
 		}
-		b.absorbByFilter(claims)
-		claims = undecided(claims)
+		b.absorbByFilter(b.claims)
 	}
-	if b.rehearsal || len(claims) == 0 {
+	open := undecided(b.claims)
+	if err := b.lookAhead(ctx, open); err != nil {
+		return err
+	}
+	open = undecided(open)
+	if f == nil || b.rehearsal || len(open) == 0 {
 		return nil
 	}
-	markers, acquired, err := f.Claim(ctx, keysOf(claims), b.id)
+	markers, acquired, err := f.Claim(ctx, keysOf(open), b.id)
 	if err != nil {
-		return degrade(claims, err)
+		return degrade(open, err)
 	}
-	for i, c := range claims {
+	for i, c := range open {
 		c.marker, c.leased = markers[i], acquired[i]
 	}
-	b.absorbByFilter(claims)
+	b.absorbByFilter(open)
+	absorbed := 0
+	for _, c := range b.claims {
+		if c.decided && c.result.Outcome == AbsorbedFilter {
+			absorbed++
+		}
+	}
+	g.expectMarkers.Store(absorbed > len(b.claims)/expectShare)
+	return nil
+}
+
+// lookAhead decides claims that have a row by plain reads, while the guard keeps meeting duplicates that Redis does not
+// know: it was flushed, or failed over.
+func (b *batch) lookAhead(ctx context.Context, set []*claim) error {
+	g := b.guard
+	if len(set) < lookFirst || !g.expectRows.Load() {
+		return nil
+	}
+	rows, _, err := g.lookRows(ctx, messagesOf(set))
+	if err != nil {
+		return err
+	}
+	found := 0
+	for _, c := range set {
+		if row := rows[c.msg.Key.OrderID]; row != nil {
+			c.decide(b.existing(c, row))
+			found++
+		}
+	}
+	g.expectRows.Store(found > len(set)/expectShare)
 	return nil
 }
 

@@ -101,12 +101,9 @@ func isEffect(err error) bool {
 func (b *batch) attempt(ctx context.Context, set []*claim) error {
 	g := b.guard
 	snap := g.current()
-	if err := b.lookAhead(ctx, set); err != nil {
-		return err
-	}
 	t := &transaction{batch: b, snap: snap}
 	var looked []*claim
-	for _, c := range undecided(set) {
+	for _, c := range set {
 		home, ok := snap.Home(g.month(c.msg))
 		if !ok || !g.mayRun(c, snap) {
 			looked = append(looked, c)
@@ -130,31 +127,6 @@ func (b *batch) attempt(ctx context.Context, set []*claim) error {
 	}
 	return nil
 }
-
-// lookAhead decides the claims that have a row by plain reads, while the guard keeps meeting duplicates that Redis does not
-// know (it was flushed, or failed over): an INSERT that is bound to fail costs far more.
-func (b *batch) lookAhead(ctx context.Context, set []*claim) error {
-	g := b.guard
-	if len(set) < lookFirst || !g.expectRows.Load() {
-		return nil
-	}
-	rows, _, err := g.lookRows(ctx, messagesOf(set))
-	if err != nil {
-		return err
-	}
-	found := 0
-	for _, c := range set {
-		if row := rows[c.msg.Key.OrderID]; row != nil {
-			c.decide(b.existing(c, row))
-			found++
-		}
-	}
-	g.expectRows.Store(found > len(set)/expectShare)
-	return nil
-}
-
-// expectShare: a batch of which more than one in so many had its row already lets the guard look ahead in the next one.
-const expectShare = 8
 
 // mayRun reports whether the message could run at all if its row is not there.
 func (g *Guard) mayRun(c *claim, snap *snapshot) bool {
@@ -266,7 +238,7 @@ type claimStep func(ctx context.Context, t *transaction) error
 func stepInsert(ctx context.Context, t *transaction) error {
 	s := t.guard.opts.Store
 	for _, home := range t.homes {
-		err := s.insert(ctx, t.tx, home.table.Name, messagesOf(home.claims), t.id, t.guard.opts.Retention)
+		err := s.insert(ctx, t.tx, home.table.Name, t.guard.opts.BizType, messagesOf(home.claims), t.id, t.guard.opts.Retention)
 		switch {
 		case mysqlx.Number(err) == mysqlx.ErrDupEntry:
 			return t.learn(ctx, home, err)

@@ -94,8 +94,9 @@ type Guard struct {
 	filled    map[string]bool     // tables that have been seen to have rows
 
 	shareNoWait string // the server's clause
-	expectRows  atomic.Bool
-	known       atomic.Pointer[knownKeys] // nil unless Preload was called
+	// expectMarkers and expectRows remember whether the last batch was mostly duplicates that Redis knew, or only the ledger.
+	expectMarkers, expectRows atomic.Bool
+	known                     atomic.Pointer[knownKeys] // nil unless Preload was called
 }
 
 // NewGuard validates the options, and refuses a server, a session, a catalog or a month table that cannot keep the
@@ -159,11 +160,11 @@ func (g *Guard) Rehearse(ctx context.Context, m Message, effect Effect) (Result,
 
 // refuse answers for a message that no ledger can hold.
 func (g *Guard) refuse(m *Message) (Result, bool) {
-	err := m.Key.Validate()
+	err := ValidateOrderID(m.Key.OrderID)
 	switch {
 	case err != nil:
 	case m.Key.BizType != g.opts.BizType:
-		err = fmt.Errorf("biz_type %s: this guard keeps %s", m.Key.BizType, g.opts.BizType)
+		err = fmt.Errorf("biz_type %q: this guard keeps %s", m.Key.BizType, g.opts.BizType)
 	case m.Time.Year() < 2000 || m.Time.Year() > 2100:
 		err = fmt.Errorf("time %s: expected the years 2000 to 2100", m.Time.UTC().Format(time.RFC3339))
 	case len(m.Fingerprint) != 0 && len(m.Fingerprint) != fingerprintLen:

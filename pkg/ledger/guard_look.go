@@ -79,7 +79,14 @@ func (g *Guard) lookUnknown(ctx context.Context, messages []*Message) (map[strin
 	var unknown []*Message
 	rows := make(map[string]*Entry, len(messages))
 	for _, m := range messages {
-		if len(m.Fingerprint) == 0 && known.has(m.Key.OrderID) {
+		had := false
+		if len(m.Fingerprint) == 0 {
+			var err error
+			if had, err = known.has(m.Key.OrderID); err != nil {
+				return nil, nil, err
+			}
+		}
+		if had {
 			rows[m.Key.OrderID] = &known.entry
 		} else {
 			unknown = append(unknown, m)

@@ -7,136 +7,72 @@ import (
 	"fmt"
 	"hash/maphash"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/idemctl/idemctl/internal/mysqlx"
+	"github.com/idemctl/idemctl/pkg/partition"
 )
 
-// Limits of Preload: below minKnown messages it does not pay, and above maxKnown rows it would take too much memory (about
-// 32 bytes a row).
-const (
-	minKnown = 20_000
-	maxKnown = 8_000_000
-)
+// minKnown is from how many messages on Preload pays.
+const minKnown = 20_000
 
-// knownKeys are the keys that the ledger had when it was read through, by 128-bit hash. A key in it had its row; of any
-// other nothing is said. It is never changed once it is in use.
+// knownKeys are the keys that the ledger had when it was read through, by hash. A key in it had its row; of any other
+// nothing is said. It is never changed once it is in use.
 type knownKeys struct {
 	generation int64
-	tables     []*keySet
+	seed       maphash.Seed // random, so that nobody can choose keys that collide
+	hashes     *hashList
 	entry      Entry // stands for every row: only that it is there is known
 }
 
-func (k *knownKeys) has(orderID string) bool {
-	for _, t := range k.tables {
-		if t.has(orderID) {
-			return true
-		}
-	}
-	return false
+// has reports whether a key had a row. Two keys have the same 64-bit hash once in some 10^19: a missing key would be taken
+// for one of a million that are there once in 10^13.
+func (k *knownKeys) has(orderID string) (bool, error) {
+	return k.hashes.has(maphash.String(k.seed, orderID))
 }
 
 // Preload reads the keys of the whole ledger in one pass, in the order in which they lie on disk, so that Classify need not
 // look each of so many messages up by itself. It does so only where that is cheaper: it reports whether it did. Which
-// record executed a key Classify cannot say then.
+// record executed a key Classify cannot say then. Memory stays bounded: beyond a million keys they go to a temp file. The
+// caller calls Forget when it is done.
 func (g *Guard) Preload(ctx context.Context, messages int64) (bool, error) {
 	snap := g.current()
-	var names []string
-	for _, t := range snap.Tables {
-		names = append(names, t.Name)
-	}
-	rows, err := g.opts.Store.estimate(ctx, names)
+	rows, err := g.opts.Store.estimate(ctx, snap.Tables)
 	if err != nil {
 		return false, err
 	}
-	if messages < minKnown || rows > maxKnown/2 || rows > 2*messages {
+	if messages < minKnown || rows > 2*messages {
 		return false, nil
 	}
-	known := &knownKeys{generation: snap.Generation, tables: make([]*keySet, len(names))}
-	work, ctx := errgroup.WithContext(ctx)
-	for i, name := range names {
-		work.Go(func() error {
-			known.tables[i] = newKeySet()
-			err := g.opts.Store.keys(ctx, name, g.opts.BizType, known.tables[i].add)
-			if mysqlx.Number(err) == mysqlx.ErrNoSuchTable {
-				return nil // it is being moved: its keys are looked up
-			}
-			return err
-		})
+	known := &knownKeys{generation: snap.Generation, seed: maphash.MakeSeed()}
+	b := newHashBuilder(rows + rows/4)
+	for _, t := range snap.Tables {
+		err := g.opts.Store.keys(ctx, t.Name, g.opts.BizType, func(orderID []byte) error { return b.add(maphash.Bytes(known.seed, orderID)) })
+		if err != nil && mysqlx.Number(err) != mysqlx.ErrNoSuchTable { // being moved: its keys are looked up
+			return false, errors.Join(fmt.Errorf("read the keys of %s: %w", t.Name, err), b.close())
+		}
 	}
-	switch err := work.Wait(); {
-	case errors.Is(err, errTooManyKeys): // the estimate was far off
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("read the keys of the ledger: %w", err)
+	if known.hashes, err = b.finish(); err != nil {
+		return false, err
 	}
 	g.known.Store(known)
 	return true, nil
 }
 
-// keySet is a set of 128-bit hashes, open addressing. The seeds are random, so that nobody can choose keys that collide.
-type keySet struct {
-	seeds [2]maphash.Seed
-	slots [][2]uint64
-	count int
-}
-
-func newKeySet() *keySet {
-	return &keySet{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, slots: make([][2]uint64, 1<<10)}
-}
-
-func (s *keySet) hash(key []byte) [2]uint64 {
-	return [2]uint64{maphash.Bytes(s.seeds[0], key) | 1, maphash.Bytes(s.seeds[1], key)} // never the empty slot
-}
-
-// find returns the slot of a hash: its own, or the empty one where it belongs.
-func (s *keySet) find(h [2]uint64) int {
-	mask := len(s.slots) - 1
-	for i := int(h[1]) & mask; ; i = (i + 1) & mask { //nolint:gosec // masked
-		if s.slots[i] == h || s.slots[i][0] == 0 {
-			return i
-		}
-	}
-}
-
-func (s *keySet) has(key string) bool {
-	h := [2]uint64{maphash.String(s.seeds[0], key) | 1, maphash.String(s.seeds[1], key)}
-	return s.slots[s.find(h)][0] != 0
-}
-
-var errTooManyKeys = fmt.Errorf("more than %d keys", maxKnown)
-
-func (s *keySet) add(key []byte) error {
-	h := s.hash(key)
-	i := s.find(h)
-	if s.slots[i][0] != 0 {
-		return nil
-	}
-	s.slots[i] = h
-	s.count++
-	if s.count > maxKnown {
-		return errTooManyKeys
-	}
-	if s.count*2 > len(s.slots) {
-		old := s.slots
-		s.slots = make([][2]uint64, 2*len(old))
-		for _, h := range old {
-			if h[0] != 0 {
-				s.slots[s.find(h)] = h
-			}
-		}
+// Forget lets go of what Preload has read.
+func (g *Guard) Forget() error {
+	if known := g.known.Swap(nil); known != nil {
+		return known.hashes.close()
 	}
 	return nil
 }
 
 // estimate is the server's guess of how many rows tables have together.
-func (s *Store) estimate(ctx context.Context, tables []string) (int64, error) {
+func (s *Store) estimate(ctx context.Context, tables []partition.Table) (int64, error) {
 	var total int64
 	for _, t := range tables {
 		var rows sql.NullInt64
-		err := s.read.QueryRowContext(ctx, "SELECT SUM(table_rows) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?", t).Scan(&rows)
+		err := s.read.QueryRowContext(ctx, "SELECT SUM(table_rows) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?", t.Name).Scan(&rows)
 		if err != nil {
-			return 0, fmt.Errorf("estimate the rows of %s: %w", t, err)
+			return 0, fmt.Errorf("estimate the rows of %s: %w", t.Name, err)
 		}
 		total += rows.Int64
 	}

@@ -1,13 +1,12 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/idemctl/idemctl/internal/mysqlx"
 	"github.com/idemctl/idemctl/pkg/partition"
@@ -99,31 +98,6 @@ func (s *Store) verifySight(ctx context.Context, server mysqlx.Server) error {
 
 const entryColumns = "order_id, biz_type, create_time, expire_at, claim_id, fingerprint, src_topic, src_partition, src_offset"
 
-// insert claims keys: a plain INSERT, never IGNORE (invariant 5). create_time is the database's now or the business time,
-// whichever is later; times are whole milliseconds already, since MySQL would round them and MariaDB cut them.
-func (s *Store) insert(ctx context.Context, ex mysqlx.Execer, table string, messages []*Message, id ClaimID, retention time.Duration) error {
-	const columns = 7
-	row := fmt.Sprintf(`(?, ?, GREATEST(UTC_TIMESTAMP(3), CAST(? AS DATETIME(3))), create_time + INTERVAL %d SECOND, UNHEX('%x'), UNHEX(?), ?, ?, ?)`,
-		int64(retention.Seconds()), id)
-	var b strings.Builder
-	b.Grow(128 + len(messages)*(len(row)+2))
-	b.WriteString("INSERT INTO " + quote(table) + " (" + entryColumns + ") VALUES ")
-	args := make([]any, 0, len(messages)*columns)
-	for i, m := range messages {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(row)
-		var topic, part, off any
-		if m.Source != nil {
-			topic, part, off = []byte(m.Source.Topic), m.Source.Partition, m.Source.Offset
-		}
-		args = append(args, []byte(m.Key.OrderID), []byte(m.Key.BizType), m.Time.UTC().Truncate(time.Millisecond), hexText(m.Fingerprint), topic, part, off)
-	}
-	_, err := ex.ExecContext(ctx, b.String(), args...)
-	return err
-}
-
 // find reads the rows of keys of one biz_type; lock is a locking clause or "". The caller keeps pages small (some hundred
 // keys), and compares the keys found byte by byte.
 func (s *Store) find(ctx context.Context, q mysqlx.Queryer, table, biz string, orderIDs []string, lock string) ([]Entry, error) {
@@ -146,8 +120,9 @@ func (s *Store) query(ctx context.Context, q mysqlx.Queryer, table, query string
 	}
 	defer rows.Close()
 	var entries []Entry
+	var scanner entryScanner
 	for rows.Next() {
-		e, err := scanEntry(rows)
+		e, err := scanner.scan(rows)
 		if err != nil {
 			return nil, err
 		}
@@ -157,23 +132,35 @@ func (s *Store) query(ctx context.Context, q mysqlx.Queryer, table, query string
 	return entries, rows.Err()
 }
 
-func scanEntry(rows *sql.Rows) (Entry, error) {
-	var (
-		e                        Entry
-		order, biz, claim, topic []byte
-		part                     sql.NullInt32
-		off                      sql.NullInt64
-	)
-	if err := rows.Scan(&order, &biz, &e.CreateTime, &e.ExpireAt, &claim, &e.Fingerprint, &topic, &part, &off); err != nil {
+// entryScanner reads rows without keeping what the driver lends it.
+type entryScanner struct {
+	order, biz, claim, fingerprint, topic sql.RawBytes
+	part                                  sql.NullInt32
+	off                                   sql.NullInt64
+	lastBiz, lastTopic                    string // most rows have the same
+}
+
+func (s *entryScanner) scan(rows *sql.Rows) (Entry, error) {
+	var e Entry
+	if err := rows.Scan(&s.order, &s.biz, &e.CreateTime, &e.ExpireAt, &s.claim, &s.fingerprint, &s.topic, &s.part, &s.off); err != nil {
 		return e, err
 	}
-	e.Key = Key{BizType: string(biz), OrderID: string(order)}
-	if len(claim) == len(ClaimID{}) {
-		id := ClaimID(claim)
+	if string(s.biz) != s.lastBiz {
+		s.lastBiz = string(s.biz)
+	}
+	e.Key = Key{BizType: s.lastBiz, OrderID: string(s.order)}
+	if len(s.claim) == len(ClaimID{}) {
+		id := ClaimID(s.claim)
 		e.ClaimID = &id
 	}
-	if topic != nil && part.Valid && off.Valid {
-		e.Source = &Source{Topic: string(topic), Partition: part.Int32, Offset: off.Int64}
+	if len(s.fingerprint) > 0 {
+		e.Fingerprint = bytes.Clone(s.fingerprint)
+	}
+	if s.topic != nil && s.part.Valid && s.off.Valid {
+		if string(s.topic) != s.lastTopic {
+			s.lastTopic = string(s.topic)
+		}
+		e.Source = &Source{Topic: s.lastTopic, Partition: s.part.Int32, Offset: s.off.Int64}
 	}
 	return e, nil
 }
@@ -224,14 +211,6 @@ func (s *Store) ForeignWriters(ctx context.Context, biz string) (string, error) 
 		}
 	}
 	return "", nil
-}
-
-// hexText keeps raw bytes out of statement texts, which process lists and slow logs show; nil for none.
-func hexText(b []byte) any {
-	if len(b) == 0 {
-		return nil
-	}
-	return hex.EncodeToString(b)
 }
 
 func quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
