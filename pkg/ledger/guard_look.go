@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/idemctl/idemctl/internal/mysqlx"
 	"github.com/idemctl/idemctl/pkg/partition"
@@ -96,9 +97,7 @@ func (g *Guard) lookUnknown(ctx context.Context, messages []*Message) (map[strin
 		return rows, snap, nil
 	}
 	found, snap, err := g.lookRows(ctx, unknown)
-	for id, e := range found {
-		rows[id] = e
-	}
+	maps.Copy(rows, found)
 	return rows, snap, err
 }
 

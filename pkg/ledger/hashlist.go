@@ -234,11 +234,19 @@ func (s *hashStream) next() (bool, error) {
 // hashStreams is a heap by the next hash.
 type hashStreams []*hashStream
 
-// Len implements heap.Interface, as do the four below.
+// Len implements sort.Interface, as do the two below.
 func (s *hashStreams) Len() int           { return len(*s) }
 func (s *hashStreams) Less(i, j int) bool { return (*s)[i].head < (*s)[j].head }
 func (s *hashStreams) Swap(i, j int)      { (*s)[i], (*s)[j] = (*s)[j], (*s)[i] }
-func (s *hashStreams) Push(x any)         { *s = append(*s, x.(*hashStream)) } //nolint:forcetypeassert // heap hands on what it was given
+
+// Push implements heap.Interface.
+func (s *hashStreams) Push(x any) {
+	if stream, ok := x.(*hashStream); ok {
+		*s = append(*s, stream)
+	}
+}
+
+// Pop implements heap.Interface.
 func (s *hashStreams) Pop() any {
 	last := (*s)[len(*s)-1]
 	*s = (*s)[:len(*s)-1]

@@ -9,7 +9,7 @@ import (
 func TestHashList(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, 1000, hashesHeld - 1, hashesHeld + 1, 2*hashesHeld + 777} {
-		random := rand.New(rand.NewPCG(1, uint64(n))) //nolint:gosec // test data
+		random := rand.New(rand.NewPCG(1, uint64(n)))
 		added := make(map[uint64]bool, n)
 		b := newHashBuilder(0)
 		for range n {
@@ -40,7 +40,8 @@ func TestHashList(t *testing.T) {
 			if ok, err := l.has(h + 1); err != nil || ok {
 				t.Fatalf("%d hashes: %x was never added: %v", n, h+1, err)
 			}
-			if checked++; checked == 50_000 {
+			checked++
+			if checked == 50_000 {
 				break
 			}
 		}

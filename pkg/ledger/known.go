@@ -81,7 +81,8 @@ func (s *Store) estimate(ctx context.Context, tables []partition.Table) (int64, 
 
 // keys calls add with every order_id of a biz_type, in order.
 func (s *Store) keys(ctx context.Context, table, biz string, add func(orderID []byte) error) (err error) {
-	rows, err := s.read.QueryContext(ctx, "SELECT order_id FROM "+quote(table)+" WHERE biz_type = ?", []byte(biz))
+	query := "SELECT order_id FROM " + quote(table) + " WHERE biz_type = ?"
+	rows, err := s.read.QueryContext(ctx, query, []byte(biz))
 	if err != nil {
 		return err
 	}

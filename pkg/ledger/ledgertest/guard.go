@@ -54,5 +54,6 @@ func guardTests() map[string]guardTest {
 		"lost COMMIT reply":                    lostCommitReply,
 		"other time zone is refused":           otherZone,
 		"classify agrees with do":              classifyAgrees,
+		"classify writes nothing":              classifyWritesNothing,
 	}
 }

@@ -287,14 +287,50 @@ func classifyAgrees(t *testing.T, mk bench, do Do) {
 	w.Forget(evicted)
 	w.SetMarker(flight, "PROCESSING:someone", time.Minute)
 	w.SetMarker(phantom, "COMPLETED", time.Minute)
-	got, err := g.Classify(t.Context(), []ledger.Message{fresh, done, evicted, flight, phantom, old, w.Message("")})
-	w.must(err)
-	want := []ledger.Outcome{ledger.Executed, ledger.AbsorbedFilter, ledger.AbsorbedLedger, ledger.InFlight, ledger.Phantom, ledger.OutsideHorizon, ledger.Invalid}
-	for i, o := range want {
-		if got[i].Outcome != o {
-			t.Errorf("message %d: %s (%s), want %s", i, got[i].Outcome, got[i].Reason, o)
+	printed := w.NewMessage()
+	printed.Fingerprint = bytes.Repeat([]byte{1}, 16)
+	res, err = do(t.Context(), g, printed, w.Grant(printed))
+	w.Want(ledger.Executed, res, err)
+	changed := printed
+	changed.Fingerprint = bytes.Repeat([]byte{2}, 16)
+	batch := []ledger.Message{fresh, done, evicted, flight, phantom, old, w.Message(""), printed, changed}
+	want := []ledger.Outcome{
+		ledger.Executed, ledger.AbsorbedFilter, ledger.AbsorbedLedger, ledger.InFlight, ledger.Phantom, ledger.OutsideHorizon,
+		ledger.Invalid, ledger.AbsorbedFilter, ledger.Conflict,
+	}
+	check := func(how string) {
+		t.Helper()
+		got, err := g.Classify(t.Context(), batch)
+		w.must(err)
+		for i, o := range want {
+			if got[i].Outcome != o {
+				t.Errorf("%s, message %d: %s (%s), want %s", how, i, got[i].Outcome, got[i].Reason, o)
+			}
 		}
 	}
+	check("looked up")
+	const many = 1_000_000 // as if so many messages were to be classified
+	loaded, err := g.Preload(t.Context(), many)
+	w.must(err)
+	if !loaded {
+		t.Fatal("the ledger was not read ahead")
+	}
+	check("read ahead")
+	res, err = do(t.Context(), g, fresh, w.Grant(fresh)) // since then it has a row, and that is found
+	w.Want(ledger.Executed, res, err)
+	want[0] = ledger.AbsorbedFilter
+	check("read ahead, one row later")
+	w.must(g.Forget())
+	check("forgotten")
+}
+
+// The answer of a look-up must not depend on who else is there: nothing is written by classifying.
+func classifyWritesNothing(t *testing.T, mk bench, _ Do) {
+	w := mk(t)
+	g := w.Guard()
+	fresh := w.NewMessage()
+	_, err := g.Classify(t.Context(), []ledger.Message{fresh})
+	w.must(err)
 	w.Nothing(fresh)
 	if w.Marker(fresh) != "" {
 		t.Error("classifying wrote a marker")
