@@ -81,7 +81,8 @@ func (k *kafkaNode) argv(ctx context.Context, s *Server, r *recipe, ports []int)
 		return nil, fmt.Errorf("writing its properties: %w", err)
 	}
 	if _, err := os.Stat(filepath.Join(data, "meta.properties")); err != nil {
-		format := slices.Concat(k.jvm, []string{"kafka.tools.StorageTool", "format", "--standalone", "-t", k.clusterID, "-c", file})
+		// One word: an id of this alphabet may begin with a dash.
+		format := slices.Concat(k.jvm, []string{"kafka.tools.StorageTool", "format", "--standalone", "--cluster-id=" + k.clusterID, "-c", file})
 		if err := s.runTool(ctx, r, format, ""); err != nil {
 			return nil, err
 		}
