@@ -56,19 +56,18 @@ return 0`),
 		complete: redis.NewScript(`
 local written = 0
 for i, key in ipairs(KEYS) do
-  local ours = ARGV[3 * i] == '1'
-  if not ours then
-    local kind = redis.call('TYPE', key).ok
-    if kind == 'none' then
-      ours = true
-    elseif kind == 'string' then
-      local word = string.match(redis.call('GET', key), '^[^:]*')
-      ours = word == 'PROCESSING' or word == 'COMPLETED'
-    end
-  end
-  if ours then
-    redis.call('SET', key, ARGV[3 * i - 2], 'PX', ARGV[3 * i - 1])
+  local value, ttl = ARGV[3 * i - 2], ARGV[3 * i - 1]
+  if ARGV[3 * i] == '1' then
+    redis.call('SET', key, value, 'PX', ttl)
     written = written + 1
+  elseif redis.call('SET', key, value, 'NX', 'PX', ttl) then
+    written = written + 1
+  elseif redis.call('TYPE', key).ok == 'string' then
+    local word = string.match(redis.call('GET', key), '^[^:]*')
+    if word == 'PROCESSING' or word == 'COMPLETED' then
+      redis.call('SET', key, value, 'PX', ttl)
+      written = written + 1
+    end
   end
 end
 return written`),

@@ -104,13 +104,17 @@ func (s *Store) find(ctx context.Context, q mysqlx.Queryer, table, biz string, o
 	if len(orderIDs) == 0 {
 		return nil, nil
 	}
-	args := make([]any, 0, len(orderIDs)+1)
-	for _, id := range orderIDs {
-		args = append(args, []byte(id))
+	const idText = 48
+	text := append(make([]byte, 0, idText*(len(orderIDs)+8)), "SELECT "+entryColumns+" FROM "+quote(table)+" WHERE order_id IN ("...)
+	var args []any
+	for i, id := range orderIDs {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text, args = appendText(text, args, id)
 	}
-	args = append(args, []byte(biz))
-	return s.query(ctx, q, table, "SELECT "+entryColumns+" FROM "+quote(table)+
-		" WHERE order_id IN (?"+strings.Repeat(", ?", len(orderIDs)-1)+") AND biz_type = ?"+lock, args...)
+	text = append(text, ") AND biz_type = '"+biz+"'"+lock...)
+	return s.query(ctx, q, table, string(text), args...)
 }
 
 func (s *Store) query(ctx context.Context, q mysqlx.Queryer, table, query string, args ...any) ([]Entry, error) {

@@ -17,7 +17,7 @@ const literalTimes = 16
 // whichever is later; times are whole milliseconds already, since MySQL would round them and MariaDB cut them. What cannot
 // need escaping is written into the statement: half of what a batch costs the server is reading it.
 func (s *Store) insert(ctx context.Context, ex mysqlx.ExecQueryer, table, biz string, messages []*Message, id ClaimID, retention time.Duration) error {
-	const rowText, columns = 160, 2
+	const rowText = 160
 	w := insertWriter{biz: biz, claim: hex.EncodeToString(id[:]), retention: retention}
 	if len(messages) >= literalTimes {
 		now, err := mysqlx.Now(ctx, ex)
@@ -27,7 +27,6 @@ func (s *Store) insert(ctx context.Context, ex mysqlx.ExecQueryer, table, biz st
 		w.now = now
 	}
 	w.text = append(make([]byte, 0, rowText*(len(messages)+1)), "INSERT INTO "+quote(table)+" ("+entryColumns+") VALUES "...)
-	w.args = make([]any, 0, columns*len(messages))
 	for i, m := range messages {
 		if i > 0 {
 			w.text = append(w.text, ',')
@@ -38,7 +37,22 @@ func (s *Store) insert(ctx context.Context, ex mysqlx.ExecQueryer, table, biz st
 	return err
 }
 
-// insertWriter writes the rows of an INSERT. Only the order_id and the topic may hold any byte: those are bound.
+// appendText writes a value of a VARBINARY column into a statement: as it stands where no byte of it could mean anything to
+// a server's parser, whatever its mode, else as a bound argument. Most order ids are plain, and a literal costs least.
+func appendText(text []byte, args []any, value string) ([]byte, []any) {
+	for i := range len(value) {
+		switch c := value[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.', c == ':':
+		default:
+			return append(text, '?'), append(args, []byte(value))
+		}
+	}
+	text = append(text, '\'')
+	text = append(text, value...)
+	return append(text, '\''), args
+}
+
+// insertWriter writes the rows of an INSERT. Only the order_id and the topic may hold any byte.
 type insertWriter struct {
 	biz       string // of the closed alphabet of ValidateBizType
 	claim     string // hexadecimal
@@ -50,10 +64,11 @@ type insertWriter struct {
 }
 
 func (w *insertWriter) row(m *Message) {
-	w.text = append(w.text, "(?,'"...)
+	w.text = append(w.text, '(')
+	w.text, w.args = appendText(w.text, w.args, m.Key.OrderID)
+	w.text = append(w.text, ",'"...)
 	w.text = append(w.text, w.biz...)
 	w.text = append(w.text, "',"...)
-	w.args = append(w.args, []byte(m.Key.OrderID))
 	w.times(m.Time.UTC().Truncate(time.Millisecond))
 	w.text = append(w.text, ",x'"...)
 	w.text = append(w.text, w.claim...)
@@ -69,8 +84,8 @@ func (w *insertWriter) row(m *Message) {
 		w.text = append(w.text, "NULL,NULL,NULL)"...)
 		return
 	}
-	w.text = append(w.text, "?,"...)
-	w.args = append(w.args, []byte(m.Source.Topic))
+	w.text, w.args = appendText(w.text, w.args, m.Source.Topic)
+	w.text = append(w.text, ',')
 	w.text = strconv.AppendInt(w.text, int64(m.Source.Partition), 10)
 	w.text = append(w.text, ',')
 	w.text = strconv.AppendInt(w.text, m.Source.Offset, 10)
