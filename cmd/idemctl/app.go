@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"io"
 	"log/slog"
@@ -35,6 +36,7 @@ type app struct {
 	logger  *slog.Logger
 	logOnce sync.Once
 	opened  []io.Closer
+	pools   map[bool]*sql.DB // by whether they are a guard's
 }
 
 func newApp(std *streams, environ func() []string) *app {

@@ -40,7 +40,11 @@ func (a *app) DB(ctx context.Context) (*sql.DB, error) { return a.openDB(ctx, fa
 // GuardDB opens connections of a guard's own: autocommit is off on them (invariant 6).
 func (a *app) GuardDB(ctx context.Context) (*sql.DB, error) { return a.openDB(ctx, true) }
 
+// openDB opens each of the two pools once.
 func (a *app) openDB(ctx context.Context, guard bool) (*sql.DB, error) {
+	if db := a.pools[guard]; db != nil {
+		return db, nil
+	}
 	cfg, err := a.Config()
 	if err != nil {
 		return nil, err
@@ -57,6 +61,10 @@ func (a *app) openDB(ctx context.Context, guard bool) (*sql.DB, error) {
 	if err := a.firstContact(ctx, "MySQL", mysqlx.Address(dsn), db.PingContext); err != nil {
 		return nil, err
 	}
+	if a.pools == nil {
+		a.pools = map[bool]*sql.DB{}
+	}
+	a.pools[guard] = db
 	return db, nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -26,34 +27,32 @@ func (c *Config) scheme() (partition.Scheme, error) {
 	return s, nil
 }
 
-// Manager opens the ledger's months.
-func (a *app) Manager(ctx context.Context) (*partition.Manager, error) {
+// ledgerDB opens the ledger's server for looking and operating, with the naming of its tables.
+func (a *app) ledgerDB(ctx context.Context) (*sql.DB, partition.Scheme, error) {
 	cfg, err := a.Config()
 	if err != nil {
-		return nil, err
+		return nil, partition.Scheme{}, err
 	}
 	scheme, err := cfg.scheme()
 	if err != nil {
-		return nil, err
+		return nil, scheme, err
 	}
 	db, err := a.DB(ctx)
+	return db, scheme, err
+}
+
+// Manager opens the ledger's months.
+func (a *app) Manager(ctx context.Context) (*partition.Manager, error) {
+	db, scheme, err := a.ledgerDB(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return partition.NewManager(db, scheme, cfg.Location()), nil
+	return partition.NewManager(db, scheme, a.config.Location()), nil
 }
 
 // Store opens the ledger for a guard.
 func (a *app) Store(ctx context.Context) (*ledger.Store, error) {
-	cfg, err := a.Config()
-	if err != nil {
-		return nil, err
-	}
-	scheme, err := cfg.scheme()
-	if err != nil {
-		return nil, err
-	}
-	read, err := a.DB(ctx)
+	read, scheme, err := a.ledgerDB(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/idemctl/idemctl/internal/mysqlx"
 	"github.com/idemctl/idemctl/internal/testenv"
 	"github.com/idemctl/idemctl/pkg/ledger"
+	"github.com/idemctl/idemctl/pkg/partition"
 )
 
 // companion begins the keys of messages that AmongOthers puts beside the one under test. Steps of theirs are not reported.
@@ -55,6 +56,7 @@ func Batch(t *testing.T, db testenv.Database, server testenv.RedisServer) {
 		"lost COMMIT, key by key":       lostCommitKeyByKey,
 		"batches that overlap":          overlappingBatches,
 		"more than one transaction":     longBatch,
+		"times of rows":                 timesOfRows,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -293,4 +295,44 @@ func longBatch(t *testing.T, w *Workbench) {
 	if coupons != len(batch) || orders != len(batch) {
 		t.Errorf("%d coupons for %d orders, want %d", coupons, orders, len(batch))
 	}
+}
+
+// create_time is the database's now or the business time, whichever is later, and an entry is kept for its retention from
+// then on: however many rows share a statement.
+func timesOfRows(t *testing.T, w *Workbench) {
+	g := w.Guard()
+	for _, n := range []int{1, 40} {
+		batch := w.messages(n)
+		for i := range batch {
+			batch[i].Key.OrderID += []string{"", " ", "'", "\\", "?", "\x00", "订"}[i%7] // some that cannot stand in a statement
+		}
+		if n > 1 {
+			batch[1].Time = w.Now.Add(20 * time.Minute).Add(999 * time.Microsecond)
+			if w.Month != monthOf(w, batch[1]) {
+				batch[1].Time = w.Now
+			}
+		}
+		for i, res := range g.DoBatch(t.Context(), batch, w.GrantAll(batch)) {
+			w.Want(ledger.Executed, res, res.Err)
+			w.ExactlyOnce(batch[i])
+			var kept, late int64
+			var created time.Time
+			w.must(w.Schema.DB.QueryRowContext(t.Context(), "SELECT create_time, TIMESTAMPDIFF(MICROSECOND, create_time, expire_at), TIMESTAMPDIFF(SECOND, create_time, UTC_TIMESTAMP(3)) FROM "+
+				w.Scheme.Table(w.Month)+" WHERE order_id = ?", []byte(batch[i].Key.OrderID)).Scan(&created, &kept, &late))
+			if kept != (30 * 24 * time.Hour).Microseconds() {
+				t.Errorf("row %d of %d is kept for %d µs", i, n, kept)
+			}
+			if business := batch[i].Time.Truncate(time.Millisecond); business.After(w.Now.Add(time.Minute)) {
+				if !created.Equal(business) {
+					t.Errorf("row %d of %d: created %v, want the business time %v", i, n, created, business)
+				}
+			} else if late < 0 || late > 120 || created.Before(w.Now) {
+				t.Errorf("row %d of %d: created %v, %d s ago", i, n, created, late)
+			}
+		}
+	}
+}
+
+func monthOf(w *Workbench, m ledger.Message) partition.Month {
+	return partition.MonthOf(m.Time, w.Zone)
 }

@@ -23,7 +23,8 @@ func executesOnce(t *testing.T, mk bench, do Do) {
 	res, err = do(t.Context(), g, m, w.Grant(m))
 	w.Want(ledger.AbsorbedFilter, res, err)
 
-	// hazard G14: an evicted marker. The ledger decides, and the marker is there again.
+	// hazard G14: an evicted marker. The ledger decides, by a locking read after the duplicate-key error (hazard G11), and the
+	// marker is there again.
 	w.Forget(m)
 	res, err = do(t.Context(), g, m, w.Grant(m))
 	w.Want(ledger.AbsorbedLedger, res, err)
