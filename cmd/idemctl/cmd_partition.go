@@ -269,7 +269,7 @@ func runPartitionList(ctx context.Context, a *app, opts partitionListOptions) er
 		return fmt.Errorf("list the months: %w", err)
 	}
 	months := render.Table{Columns: []render.Column{
-		{Name: "month"}, {Name: "table", Shrink: true}, {Name: "state"}, {Name: "rows", Align: render.Right},
+		{Name: "table", Shrink: true}, {Name: "state"}, {Name: "rows", Align: render.Right},
 		{Name: "size", Align: render.Right}, {Name: "expires from"}, {Name: "to"},
 	}}
 	for _, t := range l.Tables {
@@ -277,7 +277,7 @@ func runPartitionList(ctx context.Context, a *app, opts partitionListOptions) er
 		if !t.Exact {
 			rows = "~" + rows
 		}
-		months.Add(t.Month.String(), t.Table, t.State, rows, byteSize(t.Bytes), dayOf(t.OldestExpire), dayOf(t.NewestExpire))
+		months.Add(t.Table, t.State, rows, byteSize(t.Bytes), dayOf(t.OldestExpire), dayOf(t.NewestExpire))
 	}
 	memory := render.Table{Columns: []render.Column{{Name: "biz_type"}, {Name: "memory complete after (UTC)"}}}
 	for _, biz := range sortedKeys(l.Catalog.Biz) {
