@@ -19,10 +19,7 @@ type guardHandler struct {
 
 // Handle implements replay.Handler. It is called for several partitions at once.
 func (h *guardHandler) Handle(ctx context.Context, items []replay.Item) ([]replay.Verdict, error) {
-	messages := make([]ledger.Message, len(items))
-	for i := range items {
-		messages[i] = h.message(&items[i])
-	}
+	messages := h.messages(items)
 	if h.mode != replay.ModeVerify {
 		done, err := h.turns.take(ctx, messages)
 		if err != nil {
@@ -60,13 +57,17 @@ func (h *guardHandler) run(items []replay.Item) ledger.BatchEffect {
 	}
 }
 
-func (h *guardHandler) message(item *replay.Item) ledger.Message {
-	return ledger.Message{
-		Key:         ledger.Key{BizType: h.bizType, OrderID: item.OrderID},
-		Time:        item.Time,
-		Fingerprint: item.Fingerprint,
-		Source:      &ledger.Source{Topic: item.Record.Topic, Partition: item.Record.Partition, Offset: item.Record.Offset},
+func (h *guardHandler) messages(items []replay.Item) []ledger.Message {
+	messages := make([]ledger.Message, len(items))
+	sources := make([]ledger.Source, len(items))
+	for i := range items {
+		item := &items[i]
+		sources[i] = ledger.Source{Topic: item.Record.Topic, Partition: item.Record.Partition, Offset: item.Record.Offset}
+		messages[i] = ledger.Message{
+			Key: ledger.Key{BizType: h.bizType, OrderID: item.OrderID}, Time: item.Time, Fingerprint: item.Fingerprint, Source: &sources[i],
+		}
 	}
+	return messages
 }
 
 func (h *guardHandler) verdict(r *ledger.Result) replay.Verdict {

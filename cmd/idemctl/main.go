@@ -4,5 +4,6 @@ package main
 import "os"
 
 func main() {
+	tuneCollector(os.Getenv)
 	os.Exit(run(os.Args[1:], systemStreams(), os.Environ))
 }

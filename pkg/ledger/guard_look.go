@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/idemctl/idemctl/internal/mysqlx"
 	"github.com/idemctl/idemctl/pkg/partition"
@@ -63,41 +62,44 @@ func (g *Guard) classifyPage(ctx context.Context, messages []Message, page []int
 		return err
 	}
 	for n, m := range asked {
-		res := g.classify(m, snap, rows[m.Key.OrderID], markers[n])
+		res := g.classify(m, snap, rows[n], markers[n])
 		res.Marker, res.Degraded = markers[n], degraded
 		results[page[n]] = res
 	}
 	return nil
 }
 
-// lookUnknown is lookRows for the messages of which it is not known already that they have a row. A fingerprint wants the row
-// itself.
-func (g *Guard) lookUnknown(ctx context.Context, messages []*Message) (map[string]*Entry, *snapshot, error) {
+// lookUnknown finds the rows of messages, in order, without looking up those of which it is known already that they have
+// one. A fingerprint wants the row itself.
+func (g *Guard) lookUnknown(ctx context.Context, messages []*Message) ([]*Entry, *snapshot, error) {
 	known, snap := g.known.Load(), g.current()
-	if known == nil || known.generation != snap.Generation {
-		return g.lookRows(ctx, messages)
+	if known != nil && known.generation != snap.Generation {
+		known = nil
 	}
+	rows := make([]*Entry, len(messages))
+	var at []int
 	var unknown []*Message
-	rows := make(map[string]*Entry, len(messages))
-	for _, m := range messages {
+	for n, m := range messages {
 		had := false
-		if len(m.Fingerprint) == 0 {
+		if known != nil && len(m.Fingerprint) == 0 {
 			var err error
 			if had, err = known.has(m.Key.OrderID); err != nil {
 				return nil, nil, err
 			}
 		}
 		if had {
-			rows[m.Key.OrderID] = &known.entry
+			rows[n] = &known.entry
 		} else {
-			unknown = append(unknown, m)
+			at, unknown = append(at, n), append(unknown, m)
 		}
 	}
 	if len(unknown) == 0 {
 		return rows, snap, nil
 	}
 	found, snap, err := g.lookRows(ctx, unknown)
-	maps.Copy(rows, found)
+	for i, m := range unknown {
+		rows[at[i]] = found[m.Key.OrderID]
+	}
 	return rows, snap, err
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // hashList is a sorted list of 64-bit hashes: in memory while it is short, else in a file of which one block is read for a
-// look-up. An index of the blocks' first hashes stays in memory (8 bytes for 512 hashes).
+// look-up. An index of the blocks' first hashes stays in memory (8 bytes for 64 hashes).
 type hashList struct {
 	memory []uint64
 	file   *os.File // already removed from its folder
@@ -24,8 +24,8 @@ type hashList struct {
 
 const (
 	hashSize   = 8
-	blockSize  = 512     // hashes of a block
-	hashesHeld = 1 << 20 // hashes in memory: 8 MB
+	blockSize  = 64      // hashes of a block
+	hashesHeld = 1 << 18 // hashes in memory: 2 MB
 )
 
 // has reports whether a hash is in the list.

@@ -23,7 +23,7 @@ const (
 	// DefaultRetryTimeout is long enough for a broker to restart and for a partition to find a new leader.
 	DefaultRetryTimeout = 30 * time.Second
 	// DefaultMaxBufferedBytes keeps a run of any number of partitions well below a small container's memory.
-	DefaultMaxBufferedBytes = 16 << 20
+	DefaultMaxBufferedBytes = 4 << 20
 )
 
 // ErrConfig marks a Config that cannot be used.
