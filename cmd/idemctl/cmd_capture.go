@@ -37,9 +37,8 @@ under its name when it is whole, readable by its owner alone, and replaces no
 other without --force. The ranges are those of idemctl replay.
 
 Exit status:
-  0    done` + exitHelp + `
-  4    incomplete: an open transaction holds offsets back; what could be read
-       is in the file`,
+  0    done` + exitHelp(`  4    incomplete: an open transaction holds offsets back; what could be read
+       is in the file`),
 		Example: `  idemctl capture order-paid --range @-1h incident.jsonl
   idemctl capture order-paid --range 10200:10300 -p 3 - | jq .key`,
 		Args: cobra.ExactArgs(2), //nolint:mnd // topic and file

@@ -16,7 +16,7 @@ func newConfigCmd(a *app) *cobra.Command {
 		Long: `Look at the configuration that the other commands would use.
 
 Exit status:
-  0    done` + exitHelp,
+  0    done` + exitHelp(),
 	}, newConfigShowCmd(a))
 }
 
@@ -34,7 +34,7 @@ over IDEMCTL_* variables over the file over defaults. Passwords are shown as
 ***, never as they are.
 
 Exit status:
-  0    done` + exitHelp,
+  0    done` + exitHelp(),
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return runConfigShow(a, opts) },
 	}

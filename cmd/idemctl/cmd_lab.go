@@ -29,7 +29,7 @@ func newLabCmd(a *app) *cobra.Command {
 		Long: `Start throw-away servers on this machine to try the other commands on.
 
 Exit status:
-  0    done` + exitHelp,
+  0    done` + exitHelp(),
 	}, newLabUpCmd(a))
 }
 

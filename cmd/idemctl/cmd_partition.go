@@ -26,7 +26,7 @@ func newPartitionCmd(a *app) *cobra.Command {
 guard which ones there are and what they remember.
 
 Exit status:
-  0    done` + exitHelp,
+  0    done` + exitHelp(),
 	}, newPartitionCreateCmd(a), newPartitionListCmd(a))
 }
 
@@ -56,8 +56,7 @@ after it has ended, or made again, is not remembered either, unless
 --memory-since covers it.
 
 Exit status:
-  0    done, or a plan was printed` + exitHelp + `
-  5    busy: another run is creating, purging or restoring (see --wait)`,
+  0    done, or a plan was printed` + exitHelp(`  5    busy: another run is creating, purging or restoring (see --wait)`),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPartitionCreate(cmd.Context(), a, opts) },
 	}
@@ -243,7 +242,7 @@ counted with --exact), size, and the ends of their expiry times. Below it, for
 each biz_type, from when on the ledger's memory is complete.
 
 Exit status:
-  0    done` + exitHelp,
+  0    done` + exitHelp(),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPartitionList(cmd.Context(), a, opts) },
 	}

@@ -63,9 +63,8 @@ Offsets apply to each partition; times to all. The end is pinned at the start.
 Exit status:
   0    done: verify found every record absorbed; rehearse and execute found
        every record executed or absorbed
-  1    verify only: a record that is not absorbed` + exitHelp + `
-  4    incomplete: stopped early, offsets held back by an open transaction, or
-       (rehearse, execute) a record that may not pass`,
+  1    verify only: a record that is not absorbed` + exitHelp(`  4    incomplete: stopped early, offsets held back by an open transaction, or
+       (rehearse, execute) a record that may not pass`),
 		Example: `  idemctl replay order-paid --range 10200: -p 3 --keys
   idemctl replay order-paid --range @-1h --mode execute
   idemctl replay --input incident.jsonl --list -o jsonl`,
@@ -92,9 +91,9 @@ func (o *replayOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.keys, "keys", false, "report per key: how often it came, and which record executed it")
 	fs.IntVar(&o.top, "top", 20, "with --keys, show the `N` most repeated keys") //nolint:mnd // the documented default
 	fs.BoolVar(&o.list, "list", false, "one line for each record")
-	fs.Var(&o.phantom, "phantom", "a COMPLETED marker without a ledger row: `hold` it back, or execute")
-	fs.Var(&o.beyondHorizon, "beyond-horizon", "a message older than the ledger's memory: `hold` it back, or execute")
-	fs.Var(&o.inFlightWait, "in-flight-wait", "try records that another owner holds again for so long, at the end")
+	fs.Var(&o.phantom, "phantom", "`POLICY` for a COMPLETED marker without a ledger row: hold or execute")
+	fs.Var(&o.beyondHorizon, "beyond-horizon", "`POLICY` for a message older than the ledger's memory: hold or execute")
+	fs.Var(&o.inFlightWait, "in-flight-wait", "at the end, try records that another owner holds again for so `LONG`")
 	fs.BoolVar(&o.foreignWriters, "accept-foreign-writers", false, "execute although other services write this biz_type's rows without looking into other months")
 }
 

@@ -20,11 +20,14 @@ const (
 	exitInterrupted = 130
 )
 
-// exitHelp describes the codes that every command shares, for the end of its long help.
-const exitHelp = `
+// exitHelp describes the codes that every command shares, for the end of its long help; own are lines about 4 and 5.
+func exitHelp(own ...string) string {
+	const first, last = `
   2    usage or configuration is wrong; nothing was done
   3    could not: a server is unreachable or refused, or an I/O error
-  130  interrupted (Ctrl-C, SIGTERM)`
+`, `  130  interrupted (Ctrl-C, SIGTERM)`
+	return first + strings.Join(append(own, last), "\n")
+}
 
 // statusError is an error, or a mere result, with the exit code it stands for. Err nil: the command has already said all
 // there is to say in its result, and nothing more is printed.

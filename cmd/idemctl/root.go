@@ -23,7 +23,7 @@ written in the transaction of the business write itself.
 
 Nothing is changed unless it is asked for: commands that could change something
 print their plan and need --execute, or ask by their name (replay --mode
-execute, consume).
+execute).
 
 Results go to stdout, everything else to stderr.
 

@@ -26,12 +26,22 @@ type ExecQueryer interface {
 
 // WithTx runs fn in a transaction: committed when fn returns nil, rolled back otherwise, also when ctx has ended or fn
 // panics. An error of COMMIT is returned as a *CommitError, since what it did is not known.
+//
+// A connection whose transaction has not come to a known end is closed, not pooled: the next BEGIN on it would commit what
+// is still open.
 func WithTx(ctx context.Context, db *sql.DB, fn func(*sql.Tx) error) (err error) {
 	conn, err := db.Conn(ctx) // waiting for a connection may be cancelled
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	defer func() { _ = conn.Close() }() // back into the pool; a connection that is gone is thrown away there
+	ended := false
+	defer func() {
+		if ended {
+			_ = conn.Close() // back into the pool
+		} else {
+			_ = discard(conn) // what is reported is why it did not end
+		}
+	}()
 	// The transaction itself must outlive a cancelled caller: database/sql would roll back by itself, in the background,
 	// and race with fn and with COMMIT.
 	tx, err := conn.BeginTx(context.WithoutCancel(ctx), nil)
@@ -40,9 +50,12 @@ func WithTx(ctx context.Context, db *sql.DB, fn func(*sql.Tx) error) (err error)
 	}
 	committing := false
 	defer func() {
-		if !committing {
-			err = errors.Join(err, rollback(tx))
+		if committing {
+			return
 		}
+		rerr := rollback(tx)
+		ended = rerr == nil
+		err = errors.Join(err, rerr)
 	}()
 	if err := fn(tx); err != nil {
 		return err
@@ -51,6 +64,7 @@ func WithTx(ctx context.Context, db *sql.DB, fn func(*sql.Tx) error) (err error)
 	if err := tx.Commit(); err != nil {
 		return &CommitError{Err: err}
 	}
+	ended = true
 	return nil
 }
 
