@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,24 +22,38 @@ func TestEveryInterleavingOfTwoMonths(t *testing.T) {
 		t.Run(db.Name, func(t *testing.T) {
 			t.Parallel()
 			w := ledgertest.New(t, db.Schema(t), testenv.Redis(t))
+			asBuilt := func(*ledger.Guard) {}
 			variants := []struct {
 				name    string
+				size    int // messages of a claim
 				change  func(*ledger.Guard)
 				correct bool
 			}{
-				{"as built", func(*ledger.Guard) {}, true},
-				{"plain look", ledger.ProbePlainly, false},
-				{"look before insert", ledger.ProbeFirst, false},
+				{"as built", 1, asBuilt, true},
+				{"plain look", 1, ledger.ProbePlainly, false},
+				{"look before insert", 1, ledger.ProbeFirst, false},
+				// Batches ask first whether a month has any row at all: here both begin empty.
+				{"batches", 20, asBuilt, true},
+				{"batches that ask plainly whether a month is empty", 20, ledger.AskEmptyPlainly, false},
 			}
 			for _, v := range variants {
 				t.Run(v.name, func(t *testing.T) {
 					twice := []string{}
 					store := w.Store()
 					for _, order := range interleavings("AAA", "BBB") {
-						m := w.Message(v.name + " " + order)
-						outcomes := interleave(t, w, store, m, order, v.change)
-						if n := w.Coupons(m); n != 1 {
-							twice = append(twice, fmt.Sprintf("%s: %d effects %v", order, n, outcomes))
+						for _, table := range []string{w.Scheme.Table(w.Month - 1), w.Scheme.Table(w.Month), "coupon"} {
+							w.SQL("DELETE FROM " + table)
+						}
+						var batch []ledger.Message
+						for i := range v.size {
+							batch = append(batch, w.Message(fmt.Sprintf("%s %s %02d", v.name, order, i)))
+						}
+						outcomes := interleave(t, w, store, batch, order, v.change)
+						for _, m := range batch {
+							if n := w.Coupons(m); n != 1 {
+								twice = append(twice, fmt.Sprintf("%s: %d effects %v", order, n, outcomes))
+								break
+							}
 						}
 					}
 					if v.correct && len(twice) > 0 {
@@ -77,27 +92,29 @@ type actor struct {
 	blocked bool
 }
 
-// interleave runs two claims of m, A in its own month and B in the previous one, their steps in the order given. A step
+// interleave runs two claims of a batch, A in its own month and B in the previous one, their steps in the order given. A step
 // that waits for the other's lock is left waiting and the order goes on.
-func interleave(t *testing.T, w *ledgertest.Workbench, store *ledger.Store, m ledger.Message, order string, change func(*ledger.Guard)) []ledger.Outcome {
+func interleave(t *testing.T, w *ledgertest.Workbench, store *ledger.Store, batch []ledger.Message, order string, change func(*ledger.Guard)) []ledger.Outcome {
 	t.Helper()
 	actors := map[rune]*actor{}
 	for _, name := range "AB" {
 		a := &actor{permit: make(chan struct{}), arrived: make(chan struct{}, 8), free: make(chan struct{}), done: make(chan ledger.Result, 1)}
 		actors[name] = a
-		msg := m
-		if name == 'B' {
-			msg.Time = (w.Month - 1).Start(w.Zone).Add(time.Hour)
+		mine := slices.Clone(batch)
+		for i := range mine {
+			if name == 'B' {
+				mine[i].Time = (w.Month - 1).Start(w.Zone).Add(time.Hour)
+			}
 		}
 		g := w.Guard(func(o *ledger.GuardOptions) {
 			o.Store, o.Filter = store, nil
-			o.OnStep = a.gate()
+			o.OnStep = a.gate(batch[0].Key)
 		})
 		change(g)
 		go func() {
-			res, err := g.Do(t.Context(), msg, w.Grant(msg))
-			if err != nil {
-				t.Error(err)
+			res := g.DoBatch(t.Context(), mine, w.GrantAll(mine))[0]
+			if res.Err != nil {
+				t.Error(res.Err)
 			}
 			a.done <- res
 		}()
@@ -123,12 +140,15 @@ func interleave(t *testing.T, w *ledgertest.Workbench, store *ledger.Store, m le
 	return outcomes
 }
 
-// gate stops the first transaction of a claim before each of its three steps; what it does again runs freely.
-func (a *actor) gate() func(context.Context, ledger.Step, ledger.Message) {
+// gate stops the first transaction of a claim before each of its three steps, as one message of it reports them; what it
+// does again runs freely.
+func (a *actor) gate(key ledger.Key) func(context.Context, ledger.Step, ledger.Message) {
 	stops := 0
 	first := ""
-	return func(_ context.Context, s ledger.Step, _ ledger.Message) {
+	return func(_ context.Context, s ledger.Step, m ledger.Message) {
 		switch {
+		case m.Key != key:
+			return
 		case s == ledger.StepLeased, s == ledger.StepConfirmed:
 		case (s == ledger.StepInserted || s == ledger.StepProbed) && first == "":
 			first = string(s)
