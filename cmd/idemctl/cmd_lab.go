@@ -222,7 +222,7 @@ func labResult(l *lab.Lab, file string) render.Result {
 		"Configuration: " + file,
 		"",
 		"Next, in another terminal:",
-		"  export " + envConfig + "=" + shellWord(file),
+		"  export " + envConfig + "=" + asTyped(file),
 		"  idemctl partition create --execute",
 		"  idemctl partition list",
 		"",
@@ -240,15 +240,6 @@ func addServer(t *render.Table, s *lab.Server) {
 		pid = strconv.Itoa(s.PID())
 	}
 	t.Add(s.Name, s.Addr, pid)
-}
-
-// shellWord quotes what a shell would not take as one word.
-func shellWord(s string) string {
-	const plain = keyAlphabet + "/.:=,@%+"
-	if s != "" && strings.Trim(s, plain) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // mayWrite refuses a file that is there, unless forced, and a folder that is not.

@@ -83,7 +83,7 @@ func createArgs(now time.Time, in *demoIncident) []string {
 func (d *demo) guarded(ctx context.Context) error {
 	d.headline("2. The same incident through the guard: the real commands")
 	d.env = demoEnviron(d.app.environ(), d.config())
-	d.sayf("$ export %s=%s", envConfig, shellWord(d.config()))
+	d.sayf("$ export %s=%s", envConfig, asTyped(d.config()))
 	for _, s := range d.steps(d.app.now()) {
 		if err := d.command(ctx, s); err != nil {
 			return err
@@ -114,7 +114,7 @@ func (d *demo) command(ctx context.Context, s demoStep) error {
 	}
 	words := make([]string, len(s.args))
 	for i, a := range s.args {
-		words[i] = shellWord(a)
+		words[i] = asTyped(a)
 	}
 	line := programName + " " + strings.Join(words, " ")
 	d.sayf("\n$ %s", line)

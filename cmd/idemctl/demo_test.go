@@ -237,13 +237,13 @@ func TestDemoEnviron(t *testing.T) {
 	}
 }
 
-func TestShellWord(t *testing.T) {
+func TestAsTyped(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"replay": "replay", "/tmp/a-b.yaml": "/tmp/a-b.yaml", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "a;b": "'a;b'",
 		"a b c": "'a b c'", "x y": "'x y'",
 	} {
-		if got := shellWord(in); got != want {
+		if got := asTyped(in); got != want {
 			t.Errorf("%q: %s, want %s", in, got, want)
 		}
 	}
