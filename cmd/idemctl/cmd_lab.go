@@ -58,6 +58,7 @@ type labUpOptions struct {
 	dir       pathFlag
 	configOut pathFlag
 	force     bool
+	topics    []string
 }
 
 func newLabUpCmd(a *app) *cobra.Command {
@@ -70,7 +71,8 @@ configuration file that points at them, say where they are, and keep them up
 until Ctrl-C or SIGTERM. Then all of it ends and is removed: servers, data, and
 the configuration file.
 
-With -o json one document is printed when the servers are ready.
+Topics are made only where they are asked for, with --topic. With -o json one
+document is printed when the servers are ready.
 
 Exit status:
   0    done: the servers were up, and ended by Ctrl-C or SIGTERM
@@ -78,7 +80,7 @@ Exit status:
   3    could not: a server is missing or did not start (the end of its log is
        shown, nothing is left running), or the file could not be written
   130  interrupted before the servers were up`,
-		Example: `  idemctl lab up &
+		Example: `  idemctl lab up --topic order-paid:4 &
   export IDEMCTL_CONFIG=$PWD/idemctl-lab.yaml
   idemctl partition create --execute`,
 		Args: cobra.NoArgs,
@@ -94,6 +96,7 @@ func (o *labUpOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.Var(&o.dir, "dir", "`DIR` that the servers' temporary folders are made in; else the system's")
 	fs.Var(&o.configOut, "config-out", "`FILE` to write the configuration to")
 	fs.BoolVar(&o.force, "force", false, "overwrite the file if it is there")
+	fs.StringSliceVar(&o.topics, "topic", nil, "make this topic, `NAME` or NAME:PARTITIONS; may be repeated")
 }
 
 func runLabUp(ctx context.Context, a *app, opts *labUpOptions) (err error) {
@@ -112,11 +115,18 @@ func runLabUp(ctx context.Context, a *app, opts *labUpOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	topics, err := parseLabTopics(opts.topics)
+	if err != nil {
+		return err
+	}
 	l, err := a.startLab(ctx, opts.labServers, dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
+	if err := createLabTopics(ctx, l.Brokers, topics); err != nil {
+		return err
+	}
 	text := l.Config() + labHandlersHelp
 	if err := writeNew(file, text, opts.force); err != nil {
 		return err
