@@ -59,11 +59,7 @@ func (o *captureOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 func runCapture(ctx context.Context, a *app, opts *captureOptions, topic, path string) error {
-	cfg, err := a.Config()
-	if err != nil {
-		return err
-	}
-	r, err := opts.parse(a.now(), cfg.Location())
+	r, err := opts.read(a)
 	if err != nil {
 		return err
 	}

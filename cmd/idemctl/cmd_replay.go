@@ -105,11 +105,7 @@ func runReplay(ctx context.Context, a *app, opts *replayOptions, args []string) 
 	if err := opts.check(a.flags.output); err != nil {
 		return err
 	}
-	cfg, err := a.Config()
-	if err != nil {
-		return err
-	}
-	r, err := opts.parse(a.now(), cfg.Location())
+	r, err := opts.read(a)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,15 @@ func (o *rangeOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.allowClipped, "allow-clipped", false, "read what there is of a range that the topic does not have in full")
 }
 
+// read reads the flags, times in the ledger's zone.
+func (o *rangeOptions) read(a *app) (replay.Range, error) {
+	cfg, err := a.Config()
+	if err != nil {
+		return replay.Range{}, err
+	}
+	return o.parse(a.now(), cfg.Location())
+}
+
 func (o *rangeOptions) parse(now time.Time, loc *time.Location) (replay.Range, error) {
 	for _, p := range o.partitions {
 		if p < 0 {
