@@ -13,23 +13,17 @@ import (
 
 // Server error numbers that decide something here. The names are the servers' own.
 const (
-	ErrDupEntry            = 1062 // a unique key, which one is not said reliably
-	ErrNoSuchTable         = 1146
-	ErrLockWaitTimeout     = 1205 // rolls back the statement only
-	ErrLockDeadlock        = 1213 // the server has rolled back the whole transaction
-	ErrCheckread           = 1020 // MariaDB 11.6+: row changed since the snapshot (innodb_snapshot_isolation)
-	ErrSPDoesNotExist      = 1305 // also: SAVEPOINT does not exist
-	ErrTableExists         = 1050
-	ErrBadTable            = 1051 // DROP or RENAME of a table that is not there
-	ErrNoSuchTableInEngine = 1932
-	ErrAccessDenied        = 1045
-	ErrDBAccessDenied      = 1044
-	ErrTableAccessDenied   = 1142
-	ErrBadDB               = 1049
-	ErrParse               = 1064
-	ErrBadField            = 1054
-	ErrQueryInterrupted    = 1317
-	ErrLockNowait          = 3572 // MySQL; MariaDB says 1205
+	ErrDupEntry          = 1062 // a unique key, which one is not said reliably
+	ErrNoSuchTable       = 1146
+	ErrLockWaitTimeout   = 1205 // rolls back the statement only
+	ErrLockDeadlock      = 1213 // the server has rolled back the whole transaction
+	ErrCheckread         = 1020 // MariaDB 11.6+: row changed since the snapshot (innodb_snapshot_isolation)
+	ErrSPDoesNotExist    = 1305 // also: SAVEPOINT does not exist
+	ErrTableExists       = 1050
+	ErrDBAccessDenied    = 1044
+	ErrTableAccessDenied = 1142
+	ErrBadDB             = 1049
+	ErrLockNowait        = 3572 // MySQL; MariaDB says 1205
 )
 
 // Number returns the server's error number, or 0 for an error that no server sent.

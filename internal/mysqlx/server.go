@@ -31,8 +31,7 @@ func Inspect(ctx context.Context, q Queryer) (Server, error) {
 	s.MariaDB = strings.Contains(s.Version, "MariaDB")
 	s.vars = map[string]string{}
 	rows, err := q.QueryContext(ctx, `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_on', 'wsrep_provider',
-		'group_replication_group_name', 'group_replication_single_primary_mode', 'read_only', 'innodb_read_only',
-		'transaction_isolation', 'tx_isolation')`)
+		'group_replication_group_name', 'group_replication_single_primary_mode', 'read_only', 'innodb_read_only')`)
 	if err != nil {
 		return s, fmt.Errorf("server variables: %w", err)
 	}
@@ -99,6 +98,9 @@ func Now(ctx context.Context, q Queryer) (time.Time, error) {
 	}
 	return t.UTC(), nil
 }
+
+// Quote puts an identifier into backticks.
+func Quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
 // Schema names the connection's default schema.
 func Schema(ctx context.Context, q Queryer) (string, error) {

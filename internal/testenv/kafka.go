@@ -182,8 +182,3 @@ func OwnApacheKafka(tb testing.TB) *lab.Server {
 	tb.Helper()
 	return own(tb, lab.ApacheKafka)
 }
-
-// ClusterOf lets a test use a server of its own as a Cluster.
-func ClusterOf(s *lab.Server) *Cluster {
-	return &Cluster{Name: s.Name, Brokers: s.Brokers(), Embedded: s.Kind == lab.KindEmbedded}
-}

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
@@ -99,15 +98,11 @@ func databaseName(ctx context.Context, dsn string) (_ string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	var version string
-	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
-		return "", fmt.Errorf("asking for its version: %w", err)
+	server, err := mysqlx.Inspect(ctx, db)
+	if err != nil {
+		return "", err
 	}
-	number, rest, _ := strings.Cut(version, "-")
-	if strings.Contains(rest, "MariaDB") {
-		return "MariaDB " + number, nil
-	}
-	return "MySQL " + number, nil
+	return server.Name(), nil
 }
 
 // withSchema points a DSN at another schema. The error never holds the DSN, which may have a password in it.

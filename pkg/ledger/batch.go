@@ -272,9 +272,14 @@ func (b *batch) existing(c *claim, e *Entry) Result {
 	if e.ClaimID != nil && *e.ClaimID == b.id {
 		return Result{Outcome: Executed, Entry: e, Reason: "the COMMIT whose reply was lost had gone through"}
 	}
-	res := existing(c.msg, e)
-	if f := b.guard.opts.Filter; res.Outcome == AbsorbedLedger && f != nil && f.trusts(c.marker, b.guard.LedgerID()) {
-		res.Outcome = AbsorbedFilter // both stores agree
+	return b.guard.existing(c.msg, e, c.marker, b.guard.LedgerID())
+}
+
+// existing answers for a key that has a row and a marker: where both stores agree, the filter absorbs.
+func (g *Guard) existing(m *Message, e *Entry, marker Marker, ledgerID string) Result {
+	res := existing(m, e)
+	if f := g.opts.Filter; res.Outcome == AbsorbedLedger && f != nil && f.trusts(marker, ledgerID) {
+		res.Outcome = AbsorbedFilter
 	}
 	return res
 }

@@ -105,7 +105,7 @@ func (b *batch) attempt(ctx context.Context, set []*claim) error {
 	var looked []*claim
 	for _, c := range set {
 		home, ok := snap.Home(g.month(c.msg))
-		if !ok || !g.mayRun(c, snap) {
+		if !ok || !g.mayRun(c.msg, c.marker, snap) {
 			looked = append(looked, c)
 			continue
 		}
@@ -129,11 +129,11 @@ func (b *batch) attempt(ctx context.Context, set []*claim) error {
 }
 
 // mayRun reports whether the message could run at all if its row is not there.
-func (g *Guard) mayRun(c *claim, snap *snapshot) bool {
-	if !snap.covers(c.msg.Time) && g.opts.BeyondHorizon != Run {
+func (g *Guard) mayRun(m *Message, marker Marker, snap *snapshot) bool {
+	if !snap.covers(m.Time) && g.opts.BeyondHorizon != Run {
 		return false
 	}
-	return c.marker.State != MarkerCompleted || g.opts.Phantom == Run
+	return marker.State != MarkerCompleted || g.opts.Phantom == Run
 }
 
 // lookOnly answers for messages that will not run, by looks alone: an existing row decides before the horizon is asked,
@@ -362,7 +362,7 @@ func (g *Guard) setFilled(table string) {
 
 // probe reads one month under whichever of its names it has.
 func (t *transaction) probe(ctx context.Context, table partition.Table, claims []*claim) (found bool, err error) {
-	for _, name := range t.snap.names(table) {
+	for _, name := range table.Names() {
 		found, err = t.find(ctx, name, claims)
 		if mysqlx.Number(err) != mysqlx.ErrNoSuchTable {
 			return found, err

@@ -88,8 +88,9 @@ type Guard struct {
 	// sequence is what a claim does inside its transaction before the effect; the order is invariant 8.
 	sequence []claimStep
 
+	snap atomic.Pointer[snapshot] // the catalog in hand
+
 	mu        sync.Mutex
-	snap      *snapshot
 	sightings map[string]sighting // PROCESSING markers without a TTL, and since when they were seen
 	filled    map[string]bool     // tables that have been seen to have rows
 

@@ -20,20 +20,8 @@ type snapshot struct {
 // covers reports whether the ledger's memory is complete for this time.
 func (s *snapshot) covers(t time.Time) bool { return t.After(s.edge) }
 
-// names are all the names under which a key may be found, the home's aside.
-func (s *snapshot) names(t partition.Table) []string {
-	if t.Also != "" {
-		return []string{t.Name, t.Also}
-	}
-	return []string{t.Name}
-}
-
 // current returns the snapshot in hand.
-func (g *Guard) current() *snapshot {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.snap
-}
+func (g *Guard) current() *snapshot { return g.snap.Load() }
 
 // reload reads the catalog again and checks the tables it lists (invariant 5).
 func (g *Guard) reload(ctx context.Context) error {
@@ -47,7 +35,7 @@ func (g *Guard) reload(ctx context.Context) error {
 	s := &snapshot{Catalog: cat}
 	var names []string
 	for _, t := range cat.Tables {
-		names = append(names, s.names(t)...)
+		names = append(names, t.Names()...)
 	}
 	found, err := partition.VerifyTables(ctx, g.opts.Store.read, names)
 	if err != nil {
@@ -61,9 +49,7 @@ func (g *Guard) reload(ctx context.Context) error {
 	if err := s.setEdge(ctx, g); err != nil {
 		return err
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.snap = s
+	g.snap.Store(s)
 	return nil
 }
 

@@ -121,17 +121,13 @@ func (g *Guard) lookMarkers(ctx context.Context, messages []*Message) ([]Marker,
 // classify combines what both stores say of one message.
 func (g *Guard) classify(m *Message, snap *snapshot, row *Entry, marker Marker) Result {
 	if row != nil {
-		res := existing(m, row)
-		if res.Outcome == AbsorbedLedger && g.opts.Filter != nil && g.opts.Filter.trusts(marker, snap.LedgerID) {
-			res.Outcome = AbsorbedFilter
-		}
-		return res
+		return g.existing(m, row, marker, snap.LedgerID)
 	}
 	_, home := snap.Home(g.month(m))
 	switch {
 	case marker.State == MarkerProcessing:
 		return inFlight(marker)
-	case !home || (!snap.covers(m.Time) && g.opts.BeyondHorizon != Run) || (marker.State == MarkerCompleted && g.opts.Phantom != Run):
+	case !home || !g.mayRun(m, marker, snap):
 		return g.absent(m, snap, home, marker)
 	}
 	return Result{Outcome: Executed}
@@ -170,7 +166,7 @@ func (g *Guard) lookIn(ctx context.Context, snap *snapshot, messages []*Message)
 		}
 	}
 	for _, t := range snap.Tables {
-		if err := g.lookTable(ctx, snap, t, home[t.Month], rows); err != nil {
+		if err := g.lookTable(ctx, t, home[t.Month], rows); err != nil {
 			return nil, err
 		}
 	}
@@ -186,16 +182,16 @@ func (g *Guard) lookIn(ctx context.Context, snap *snapshot, messages []*Message)
 				}
 			}
 		}
-		if err := g.lookTable(ctx, snap, t, rest, rows); err != nil {
+		if err := g.lookTable(ctx, t, rest, rows); err != nil {
 			return nil, err
 		}
 	}
 	return rows, nil
 }
 
-func (g *Guard) lookTable(ctx context.Context, snap *snapshot, t partition.Table, ids []string, rows map[string]*Entry) error {
+func (g *Guard) lookTable(ctx context.Context, t partition.Table, ids []string, rows map[string]*Entry) error {
 	var err error
-	for _, name := range snap.names(t) {
+	for _, name := range t.Names() {
 		err = g.lookPages(ctx, name, ids, rows)
 		if mysqlx.Number(err) != mysqlx.ErrNoSuchTable {
 			return err

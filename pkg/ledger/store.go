@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/idemctl/idemctl/internal/mysqlx"
 	"github.com/idemctl/idemctl/pkg/partition"
@@ -105,7 +104,7 @@ func (s *Store) find(ctx context.Context, q mysqlx.Queryer, table, biz string, o
 		return nil, nil
 	}
 	const idText = 48
-	text := append(make([]byte, 0, idText*(len(orderIDs)+8)), "SELECT "+entryColumns+" FROM "+quote(table)+" WHERE order_id IN ("...)
+	text := append(make([]byte, 0, idText*(len(orderIDs)+8)), "SELECT "+entryColumns+" FROM "+mysqlx.Quote(table)+" WHERE order_id IN ("...)
 	var args []any
 	for i, id := range orderIDs {
 		if i > 0 {
@@ -172,7 +171,7 @@ func (s *entryScanner) scan(rows *sql.Rows) (Entry, error) {
 // generation reads the catalog's generation: the last thing that a claim does before its effect (invariant 8).
 func (s *Store) generation(ctx context.Context, q mysqlx.Queryer) (int64, error) {
 	var gen int64
-	err := q.QueryRowContext(ctx, "SELECT generation FROM "+quote(partition.ControlTable)+" WHERE name = ?", []byte(s.scheme.Prefix())).Scan(&gen)
+	err := q.QueryRowContext(ctx, "SELECT generation FROM "+mysqlx.Quote(partition.ControlTable)+" WHERE name = ?", []byte(s.scheme.Prefix())).Scan(&gen)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, partition.ErrNoCatalog
 	}
@@ -184,7 +183,7 @@ func (s *Store) generation(ctx context.Context, q mysqlx.Queryer) (int64, error)
 // server's configuration, the whole transaction: the caller must begin it again.
 func (s *Store) empty(ctx context.Context, q mysqlx.Queryer, table, lockNoWait string) (bool, error) {
 	var one int
-	err := q.QueryRowContext(ctx, "SELECT 1 FROM "+quote(table)+" LIMIT 1"+lockNoWait).Scan(&one)
+	err := q.QueryRowContext(ctx, "SELECT 1 FROM "+mysqlx.Quote(table)+" LIMIT 1"+lockNoWait).Scan(&one)
 	if errors.Is(err, sql.ErrNoRows) {
 		return true, nil
 	}
@@ -203,7 +202,7 @@ func (s *Store) ForeignWriters(ctx context.Context, biz string) (string, error) 
 			continue
 		}
 		var n int64
-		err := s.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT biz_type, claim_id FROM `+quote(t.Name)+
+		err := s.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT biz_type, claim_id FROM `+mysqlx.Quote(t.Name)+
 			` ORDER BY expire_at DESC, create_time DESC LIMIT 1000) newest WHERE claim_id IS NULL AND biz_type = ?`, []byte(biz)).Scan(&n)
 		switch {
 		case mysqlx.Number(err) == mysqlx.ErrNoSuchTable:
@@ -216,5 +215,3 @@ func (s *Store) ForeignWriters(ctx context.Context, biz string) (string, error) 
 	}
 	return "", nil
 }
-
-func quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

@@ -26,7 +26,7 @@ func (s *Store) insert(ctx context.Context, ex mysqlx.ExecQueryer, table, biz st
 		}
 		w.now = now
 	}
-	w.text = append(make([]byte, 0, rowText*(len(messages)+1)), "INSERT INTO "+quote(table)+" ("+entryColumns+") VALUES "...)
+	w.text = append(make([]byte, 0, rowText*(len(messages)+1)), "INSERT INTO "+mysqlx.Quote(table)+" ("+entryColumns+") VALUES "...)
 	for i, m := range messages {
 		if i > 0 {
 			w.text = append(w.text, ',')

@@ -43,6 +43,14 @@ type Table struct {
 	Also string `json:"also,omitempty"`
 }
 
+// Names are the names under which the table may be found.
+func (t Table) Names() []string {
+	if t.Also != "" {
+		return []string{t.Name, t.Also}
+	}
+	return []string{t.Name}
+}
+
 // Memory is what the ledger remembers of one biz_type.
 type Memory struct {
 	// Since is from when on every effect of this biz_type has left its row here; zero: nothing was claimed yet.
@@ -122,7 +130,7 @@ func (c *Catalog) addTable(t Table) {
 // listed returns the entry that has this name, under either of its names.
 func (c *Catalog) listed(name string) (Table, bool) {
 	for _, t := range c.Tables {
-		if t.Name == name || (t.Also != "" && t.Also == name) {
+		if slices.Contains(t.Names(), name) {
 			return t, true
 		}
 	}
@@ -136,7 +144,7 @@ func LoadCatalog(ctx context.Context, q mysqlx.Queryer, s Scheme) (Catalog, erro
 		body []byte
 		gen  int64
 	)
-	err := q.QueryRowContext(ctx, "SELECT generation, body FROM "+quote(ControlTable)+" WHERE name = ?", []byte(s.prefix)).Scan(&gen, &body)
+	err := q.QueryRowContext(ctx, "SELECT generation, body FROM "+mysqlx.Quote(ControlTable)+" WHERE name = ?", []byte(s.prefix)).Scan(&gen, &body)
 	switch {
 	case errors.Is(err, sql.ErrNoRows) || mysqlx.Number(err) == mysqlx.ErrNoSuchTable:
 		return c, fmt.Errorf("catalog of %s: %w", s.prefix, ErrNoCatalog)
@@ -183,7 +191,7 @@ func updateCatalog(ctx context.Context, db dbOrConn, s Scheme, change func(*Cata
 		if err != nil {
 			return old, fmt.Errorf("catalog of %s: %w", s.prefix, err)
 		}
-		res, err := db.ExecContext(ctx, "UPDATE "+quote(ControlTable)+
+		res, err := db.ExecContext(ctx, "UPDATE "+mysqlx.Quote(ControlTable)+
 			" SET generation = generation + 1, body = ?, updated_at = UTC_TIMESTAMP(3) WHERE name = ? AND generation = ?",
 			body, []byte(s.prefix), old.Generation)
 		if err != nil {

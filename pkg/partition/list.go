@@ -84,11 +84,11 @@ func (m *Manager) describe(ctx context.Context, t Table, current Month, now time
 		WHERE table_schema = DATABASE() AND table_name = ?`, t.Name).Scan(&rows, &bytes)
 	if err == nil {
 		info.Rows, info.Bytes = rows.Int64, bytes.Int64
-		err = m.db.QueryRowContext(ctx, "SELECT MIN(create_time), MAX(create_time), MIN(expire_at), MAX(expire_at) FROM "+quote(t.Name)).
+		err = m.db.QueryRowContext(ctx, "SELECT MIN(create_time), MAX(create_time), MIN(expire_at), MAX(expire_at) FROM "+mysqlx.Quote(t.Name)).
 			Scan(&oldestC, &newestC, &oldestE, &newE)
 	}
 	if err == nil && exact {
-		err = m.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+quote(t.Name)).Scan(&info.Rows)
+		err = m.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+mysqlx.Quote(t.Name)).Scan(&info.Rows)
 	}
 	switch {
 	case isMissing(err):

@@ -250,7 +250,7 @@ func (m *Manager) Create(ctx context.Context, p CreatePlan) (CreateReport, error
 // prepare makes the control table and the catalog row of a new ledger, and writes down what the operator vouches for.
 func (m *Manager) prepare(ctx context.Context, conn *sql.Conn, p CreatePlan) (Catalog, error) {
 	if p.NewLedger {
-		if _, err := conn.ExecContext(ctx, fmt.Sprintf(controlDDL, quote(ControlTable))); err != nil {
+		if _, err := conn.ExecContext(ctx, fmt.Sprintf(controlDDL, mysqlx.Quote(ControlTable))); err != nil {
 			return Catalog{}, fmt.Errorf("create %s: %w", ControlTable, err)
 		}
 		c, err := newCatalog(p.TimeZone)
@@ -323,7 +323,7 @@ func (m *Manager) createOne(ctx context.Context, conn *sql.Conn, s Step) (Catalo
 	} else if cat, listed, err := m.listedMeanwhile(ctx, conn, s); err != nil || listed {
 		return cat, false, err
 	}
-	if _, err := conn.ExecContext(ctx, fmt.Sprintf(monthDDL, quote(s.Table))); err != nil {
+	if _, err := conn.ExecContext(ctx, fmt.Sprintf(monthDDL, mysqlx.Quote(s.Table))); err != nil {
 		if mysqlx.Number(err) != mysqlx.ErrTableExists {
 			return Catalog{}, false, err
 		}

@@ -38,6 +38,3 @@ func (s Scheme) Month(table string) (Month, bool) {
 	m, err := ParseMonth(digits)
 	return m, err == nil
 }
-
-// quote puts an identifier into backticks. Names come from a Scheme or from the catalog, both checked.
-func quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
