@@ -79,7 +79,7 @@ func TestPartitionCreateBusy(t *testing.T) {
 	}
 	wait := cmd.start(t, "partition", "create", "--execute", "--wait")
 	waitRows(t, schema, "SELECT COUNT(*) FROM t_idempotent_run WHERE result = 'running'")
-	if err := lock.Release(); err != nil {
+	if err := lock.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if res := wait(); res.code != exitDone {

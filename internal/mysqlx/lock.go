@@ -63,8 +63,20 @@ func (l *Lock) Check(ctx context.Context) error {
 	return nil
 }
 
-// Release gives the lock back by ending its connection, which cannot fail to release it.
-func (l *Lock) Release() error { return discard(l.conn) }
+// releaseTimeout bounds the words with which a lock is given back.
+const releaseTimeout = 5 * time.Second
+
+// Release gives the lock back, also when ctx has ended: it says so to the server, which knows it when Release returns, and
+// ends the connection, which cannot fail to release what could not be said.
+func (l *Lock) Release(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	_, err := l.conn.ExecContext(ctx, "DO RELEASE_LOCK(?)", l.name)
+	if IsConnLost(err) {
+		err = nil // the lock went with the connection
+	}
+	return errors.Join(err, discard(l.conn))
+}
 
 // discard closes the connection itself instead of returning it to the pool, where it would keep its locks.
 func discard(conn *sql.Conn) error {

@@ -222,7 +222,7 @@ func (m *Manager) Create(ctx context.Context, p CreatePlan) (CreateReport, error
 	if err != nil {
 		return rep, err
 	}
-	defer lock.Release() //nolint:errcheck // the connection is closed either way, and what was done is reported
+	defer lock.Release(ctx) //nolint:errcheck // the connection is closed either way, and what was done is reported
 	conn := lock.Conn()
 	if _, err := conn.ExecContext(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", ddlLockWait)); err != nil {
 		return rep, fmt.Errorf("limit the wait of DDL: %w", err)

@@ -240,7 +240,7 @@ func TestConformanceLockIsShared(t *testing.T) {
 		if b.exists(b.table(0)) || b.exists(partition.ControlTable) {
 			b.Error("a run without the lock has made something")
 		}
-		b.must(lock.Release())
+		b.must(lock.Release(b.Context()))
 		b.create(partition.CreateRequest{})
 	})
 }
