@@ -44,11 +44,14 @@ matrix: ## runs the conformance suites on every server version that is promised,
 	@$(GO) run ./internal/testenv/matrix
 
 bench: deps ## measures idemctl against rivals on the same servers, and prints a BENCH line each; BENCH='-run NAME,…' limits it
-	@command -v kcat >/dev/null || command -v apt-get >/dev/null && { command -v kcat >/dev/null || { \
-	  echo 'bench: installing the package kcat'; \
+	@for need in kcat:kcat pt-archiver:percona-toolkit; do \
+	  command -v $${need%%:*} >/dev/null && continue; \
+	  echo "bench: installing the package $${need#*:}"; \
 	  if [ "$$(id -u)" = 0 ]; then become=; else become='sudo -n'; fi; \
-	  $$become apt-get update -qq && $$become env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends kcat >/dev/null; }; } || \
-	  echo 'bench: kcat could not be had; the lines that need it are left out'
+	  command -v apt-get >/dev/null && $$become apt-get update -qq && \
+	    $$become env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $${need#*:} >/dev/null || \
+	    echo "bench: $${need%%:*} could not be had; the lines that need it are left out"; \
+	done
 	@$(GO) run ./internal/bench $(BENCH)
 
 fuzz: ## runs every fuzz test for FUZZ_TIME (20s)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,13 +20,13 @@ import (
 func newPartitionCmd(a *app) *cobra.Command {
 	return newGroup(&cobra.Command{
 		Use:   "partition",
-		Short: "Create and list the ledger's monthly tables",
-		Long: `Create and list the ledger's monthly tables, and the catalog that tells every
-guard which ones there are and what they remember.
+		Short: "Create, list and check the ledger's monthly tables",
+		Long: `Create, list and check the ledger's monthly tables, and the catalog that tells
+every guard which ones there are and what they remember.
 
 Exit status:
   0    done` + exitHelp(),
-	}, newPartitionCreateCmd(a), newPartitionListCmd(a))
+	}, newPartitionCreateCmd(a), newPartitionListCmd(a), newPartitionCheckCmd(a), newPartitionRotateCmd(a))
 }
 
 type partitionCreateOptions struct {
@@ -35,6 +34,7 @@ type partitionCreateOptions struct {
 	from        string
 	memorySince string
 	bizTypes    []string
+	asOf        asOfFlag
 	execute     bool
 }
 
@@ -55,8 +55,11 @@ claimed anything yet, or for those named with --biz-type. A month that is made
 after it has ended, or made again, is not remembered either, unless
 --memory-since covers it.
 
+With -q and --execute nothing is printed when all went well, for cron.
+
 Exit status:
-  0    done, or a plan was printed` + exitHelp(`  5    busy: another run is creating, purging or restoring (see --wait)`),
+  0    done, or a plan was printed` + exitHelp(`  4    incomplete: another session's lock is in the way; run again
+  5    busy: another run is creating, purging or restoring (see --wait)`),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPartitionCreate(cmd.Context(), a, opts) },
 	}
@@ -70,6 +73,7 @@ func (o *partitionCreateOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.from, "from", "", "first month, `YYYY-MM`")
 	fs.StringVar(&o.memorySince, "memory-since", "", "`TIME` from when on no effect ran outside this ledger: a date, or RFC 3339")
 	fs.StringSliceVar(&o.bizTypes, "biz-type", nil, "`BIZ_TYPE` that --memory-since is given for although it has claimed already")
+	o.asOf.addTo(fs)
 	fs.BoolVar(&o.execute, "execute", false, "do it")
 }
 
@@ -84,7 +88,13 @@ func (o *partitionCreateOptions) request(loc *time.Location) (partition.CreateRe
 			return req, usageErrorf("--from: %w", err)
 		}
 	}
+	if err := o.asOf.refuse(o.execute); err != nil {
+		return req, err
+	}
 	var err error
+	if req.AsOf, err = o.asOf.parse(loc); err != nil {
+		return req, err
+	}
 	if req.MemorySince, err = parseSince(o.memorySince, loc); err != nil {
 		return req, usageErrorf("--memory-since %w", err)
 	}
@@ -108,6 +118,9 @@ func runPartitionCreate(ctx context.Context, a *app, opts partitionCreateOptions
 	if err != nil {
 		return err
 	}
+	if err := cfg.requireOwnLedger("partition create"); err != nil {
+		return err
+	}
 	m, err := a.Manager(ctx)
 	if err != nil {
 		return err
@@ -125,13 +138,17 @@ func runPartitionCreate(ctx context.Context, a *app, opts partitionCreateOptions
 			return err
 		}
 	}
-	return a.Print(result.render(cfg.Location()))
+	out := result.render(cfg.Location())
+	if opts.execute {
+		return a.PrintUnlessQuiet(out)
+	}
+	return a.Print(out)
 }
 
 func (a *app) createMonths(ctx context.Context, m *partition.Manager, result *partitionCreateResult) error {
-	db, err := a.DB(ctx)
+	db, err := a.WritableDB(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("create the months: %w", err)
 	}
 	if err := runlog.New(db).Ensure(ctx); err != nil {
 		return fmt.Errorf("create the months: %w", err)
@@ -178,6 +195,8 @@ func resultWord(err error) string {
 		return "interrupted"
 	case exitBusy:
 		return "busy"
+	case exitIncomplete:
+		return "deferred"
 	}
 	return "failed"
 }
@@ -219,76 +238,17 @@ func (r *partitionCreateResult) notes() []string {
 		}
 		notes = append(notes, fmt.Sprintf("Vouched for since %s: %s.", r.Plan.MemorySince.Format(time.RFC3339), whom))
 	}
+	if r.Plan.Rehearsal {
+		notes = append(notes, asOfNote(r.Plan.Now))
+	}
 	switch {
 	case r.Report != nil:
 		notes = append(notes, fmt.Sprintf("Created %d, listed %d, present before %d.", len(r.Report.Created), len(r.Report.Listed), r.Report.Present))
 	case r.Plan.Empty():
 		notes = append(notes, fmt.Sprintf("Nothing to do: all %d months are there.", r.Plan.Present))
+	case r.Plan.Rehearsal:
 	default:
 		notes = append(notes, "This is the plan; nothing was changed. Add --execute to do it.")
 	}
 	return notes
-}
-
-type partitionListOptions struct{ exact bool }
-
-func newPartitionListCmd(a *app) *cobra.Command {
-	var opts partitionListOptions
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the months, their size, and what the ledger remembers",
-		Long: `List the ledger's monthly tables: rows (the server's estimate, marked ~, or
-counted with --exact), size, and the ends of their expiry times. Below it, for
-each biz_type, from when on the ledger's memory is complete.
-
-Exit status:
-  0    done` + exitHelp(),
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runPartitionList(cmd.Context(), a, opts) },
-	}
-	opts.AddFlags(cmd.Flags())
-	return cmd
-}
-
-// AddFlags declares the command's flags.
-func (o *partitionListOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&o.exact, "exact", false, "count the rows instead of taking the server's estimate")
-}
-
-func runPartitionList(ctx context.Context, a *app, opts partitionListOptions) error {
-	m, err := a.Manager(ctx)
-	if err != nil {
-		return err
-	}
-	l, err := m.List(ctx, opts.exact)
-	switch {
-	case errors.Is(err, partition.ErrTimeZone):
-		return usageErrorf("list the months: %w", err)
-	case err != nil:
-		return fmt.Errorf("list the months: %w", err)
-	}
-	months := render.Table{Columns: []render.Column{
-		{Name: "table", Shrink: true}, {Name: "state"}, {Name: "rows", Align: render.Right},
-		{Name: "size", Align: render.Right}, {Name: "expires from"}, {Name: "to"},
-	}}
-	for _, t := range l.Tables {
-		rows := strconv.FormatInt(t.Rows, 10)
-		if !t.Exact {
-			rows = "~" + rows
-		}
-		months.Add(t.Table, t.State, rows, byteSize(t.Bytes), dayOf(t.OldestExpire), dayOf(t.NewestExpire))
-	}
-	memory := render.Table{Columns: []render.Column{{Name: "biz_type"}, {Name: "memory complete after (UTC)"}}}
-	for _, biz := range sortedKeys(l.Catalog.Biz) {
-		if h, ok := l.Catalog.Horizon(biz); ok {
-			memory.Add(biz, h.Format("2006-01-02 15:04:05.000"))
-		}
-	}
-	out := render.Result{Value: l, Tables: []render.Table{months}, Notes: []string{
-		fmt.Sprintf("ledger id %s, generation %d, months of %s", l.Catalog.LedgerID, l.Catalog.Generation, l.Catalog.TimeZone),
-	}}
-	if len(memory.Rows) > 0 {
-		out.Tables = append(out.Tables, memory)
-	}
-	return a.Print(out)
 }

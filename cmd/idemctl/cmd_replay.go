@@ -14,38 +14,27 @@ import (
 	"github.com/idemctl/idemctl/pkg/replay"
 )
 
-// The values of --phantom and --beyond-horizon.
-const (
-	policyHold    = "hold"
-	policyExecute = "execute"
-)
-
 type replayOptions struct {
 	rangeOptions
+	guardFlags
 
-	input          pathFlag
-	mode           string
-	bizType        string
-	key            string
-	limit          int64
-	rate           float64
-	maxFailures    int
-	keys           bool
-	top            int
-	list           bool
-	phantom        choiceFlag
-	beyondHorizon  choiceFlag
-	inFlightWait   durationFlag
-	foreignWriters bool
+	input        pathFlag
+	mode         string
+	bizType      string
+	key          string
+	limit        int64
+	rate         float64
+	maxFailures  int
+	keys         bool
+	top          int
+	list         bool
+	inFlightWait durationFlag
 
 	again string // the command line to go on with, but for partition and range
 }
 
 func newReplayCmd(a *app) *cobra.Command {
-	opts := replayOptions{
-		phantom:       choiceFlag{value: policyHold, allowed: []string{policyHold, policyExecute}},
-		beyondHorizon: choiceFlag{value: policyHold, allowed: []string{policyHold, policyExecute}},
-	}
+	var opts replayOptions
 	cmd := &cobra.Command{
 		Use:   "replay [TOPIC]",
 		Short: "Replay a topic range through the guarded handler",
@@ -81,6 +70,7 @@ Exit status:
 // AddFlags declares the command's flags.
 func (o *replayOptions) AddFlags(fs *pflag.FlagSet) {
 	o.rangeOptions.AddFlags(fs)
+	o.guardFlags.AddFlags(fs)
 	fs.Var(&o.input, "input", "replay the records of a capture `FILE` instead of a topic's")
 	fs.StringVar(&o.mode, "mode", string(replay.ModeVerify), "`MODE`: verify, rehearse or execute")
 	fs.StringVar(&o.bizType, "biz-type", "", "`BIZ_TYPE` of the handler, where the topic has several")
@@ -91,10 +81,7 @@ func (o *replayOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.keys, "keys", false, "report per key: how often it came, and which record executed it")
 	fs.IntVar(&o.top, "top", 20, "with --keys, show the `N` most repeated keys") //nolint:mnd // the documented default
 	fs.BoolVar(&o.list, "list", false, "one line for each record")
-	fs.Var(&o.phantom, "phantom", "`POLICY` for a COMPLETED marker without a ledger row: hold or execute")
-	fs.Var(&o.beyondHorizon, "beyond-horizon", "`POLICY` for a message older than the ledger's memory: hold or execute")
 	fs.Var(&o.inFlightWait, "in-flight-wait", "at the end, try records that another owner holds again for so `LONG`")
-	fs.BoolVar(&o.foreignWriters, "accept-foreign-writers", false, "execute although other services write this biz_type's rows without looking into other months")
 }
 
 func runReplay(ctx context.Context, a *app, opts *replayOptions, args []string) error {
@@ -194,7 +181,7 @@ func newReplayJob(ctx context.Context, a *app, opts *replayOptions, h Handler, m
 	if err != nil {
 		return nil, err
 	}
-	guard, err := a.replayGuard(ctx, opts, h, mode, effect)
+	guard, err := a.openGuard(ctx, opts.guardOptions(true), h, mode, effect)
 	if err != nil {
 		return nil, err
 	}

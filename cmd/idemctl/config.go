@@ -1,6 +1,10 @@
 package main
 
-import "time"
+import (
+	"time"
+
+	"github.com/idemctl/idemctl/pkg/ledger"
+)
 
 // Config is the effective configuration: flags over IDEMCTL_* variables over the file over defaults. Its shape is the
 // file's. Tag koanf names the key; secret says what config show must hide (all of the value, or the password inside it).
@@ -9,9 +13,11 @@ type Config struct {
 	Redis    RedisConfig              `koanf:"redis"`
 	Kafka    KafkaConfig              `koanf:"kafka"`
 	Handlers map[string]HandlerConfig `koanf:"handlers"`
+	Machines map[string]MachineConfig `koanf:"machines"`
 
 	origins  origins
 	location *time.Location
+	specs    []ledger.MachineSpec // of the machines, by name
 }
 
 // LedgerConfig says where the ledger is and how it keeps its entries.
@@ -101,6 +107,15 @@ type HandlerConfig struct {
 	HandlerP99      time.Duration `koanf:"handler_p99"`
 	MaxAttempts     int           `koanf:"max_attempts"`
 	DeadLetter      string        `koanf:"dead_letter"`
+}
+
+// MachineConfig declares a state machine: in place, or in a file of its own.
+type MachineConfig struct {
+	File        string   `koanf:"file"` // of the keys below, relative to the configuration file
+	BizType     string   `koanf:"biz_type"`
+	States      []string `koanf:"states"`      // the first is where every order begins
+	Transitions []string `koanf:"transitions"` // FROM -> TO, or a chain of them
+	Terminal    []string `koanf:"terminal"`
 }
 
 // Location is the zone of month boundaries (ledger.time_zone).

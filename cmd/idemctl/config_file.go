@@ -57,7 +57,7 @@ func (y *yamlFile) Unmarshal(b []byte) (map[string]any, error) {
 		return m, nil
 	}
 	if root.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%s: expected sections (ledger, redis, kafka, handlers) at the top", y.path)
+		return nil, fmt.Errorf("%s: expected sections (ledger, redis, kafka, handlers, machines) at the top", y.path)
 	}
 	y.note(root, "")
 	if err := doc.Decode(&m); err != nil {

@@ -12,7 +12,7 @@ import (
 // keyTree is the tree of known configuration keys, read off Config's tags, so that a key exists exactly if a field does.
 type keyTree struct {
 	children map[string]*keyTree // of a section
-	each     *keyTree            // of a section whose names the user chooses: handlers
+	each     *keyTree            // of a section whose names the user chooses: handlers, machines
 	typ      reflect.Type        // of a value
 	secret   string
 }
@@ -48,11 +48,11 @@ func (k *keyTree) child(name string) *keyTree {
 	return k.children[name]
 }
 
-// names are the keys below this node, sorted; for handlers there are none to list.
+// names are the keys below this node, sorted; where the user chooses them there are none to list.
 func (k *keyTree) names() []string { return slices.Sorted(maps.Keys(k.children)) }
 
-// leaves calls fn with every value's key. handlers are the names to stand in for a section whose names the user chooses.
-func (k *keyTree) leaves(prefix string, handlers []string, fn func(key string, leaf *keyTree)) {
+// leaves calls fn with every value's key. chosen are the names to stand in for a section whose names the user chooses.
+func (k *keyTree) leaves(prefix string, chosen []string, fn func(key string, leaf *keyTree)) {
 	join := func(name string) string {
 		if prefix == "" {
 			return name
@@ -60,15 +60,15 @@ func (k *keyTree) leaves(prefix string, handlers []string, fn func(key string, l
 		return prefix + "." + name
 	}
 	if k.each != nil {
-		for _, h := range handlers {
-			k.each.leaves(join(h), nil, fn)
+		for _, name := range chosen {
+			k.each.leaves(join(name), nil, fn)
 		}
 		return
 	}
 	for _, name := range k.names() {
 		c := k.children[name]
 		if c.isSection() {
-			c.leaves(join(name), handlers, fn)
+			c.leaves(join(name), chosen, fn)
 			continue
 		}
 		fn(join(name), c)
@@ -83,8 +83,8 @@ func (k *keyTree) checkKeys(m map[string]any, prefix string, where func(key stri
 		if prefix != "" {
 			key = prefix + "." + name
 		}
-		if k.each != nil && !handlerName(name) {
-			return usageErrorf("%s: handler name %q: letters, digits, _ and - only", where(key), name)
+		if k.each != nil && !chosenName(name) {
+			return usageErrorf("%s: %s name %q: letters, digits, _ and - only", where(key), strings.TrimSuffix(prefix, "s"), name)
 		}
 		c := k.child(name)
 		if c == nil {
@@ -161,7 +161,7 @@ func (k *keyTree) listed() string {
 	return "; known here: " + strings.Join(k.names(), ", ")
 }
 
-func handlerName(s string) bool {
+func chosenName(s string) bool {
 	for _, r := range s {
 		if !strings.ContainsRune(keyAlphabet, r) {
 			return false

@@ -115,16 +115,18 @@ func (l *configLoader) file(path string) error {
 }
 
 // environment reads IDEMCTL_* by the list of known keys, so that IDEMCTL_LEDGER_TABLE_PREFIX cannot be taken for
-// ledger.table.prefix. A handler must be in the file for its variables to be known.
+// ledger.table.prefix. A handler or a machine must be in the file for its variables to be known.
 func (l *configLoader) environment(environ func() []string) error {
 	known := map[string]string{}
-	shared := map[string]string{} // of handlers whose names differ only in what a variable's name cannot tell
-	l.keys.leaves("", l.merged.MapKeys("handlers"), func(key string, _ *keyTree) {
-		if other, ok := known[envName(key)]; ok {
-			shared[envName(key)] = other + " and " + key
-		}
-		known[envName(key)] = key
-	})
+	shared := map[string]string{} // of handlers or machines whose names differ only in what a variable's name cannot tell
+	for _, section := range l.keys.names() {
+		l.keys.child(section).leaves(section, l.merged.MapKeys(section), func(key string, _ *keyTree) {
+			if other, ok := known[envName(key)]; ok {
+				shared[envName(key)] = other + " and " + key
+			}
+			known[envName(key)] = key
+		})
+	}
 	layer := koanf.New(".")
 	var unknown []string
 	ambiguous := ""
@@ -154,7 +156,7 @@ func (l *configLoader) environment(environ func() []string) error {
 		return usageErrorf("environment: unknown variable %s%s", unknown[0], hint)
 	}
 	if ambiguous != "" {
-		return usageErrorf("environment: %s: rename a handler", ambiguous)
+		return usageErrorf("environment: %s: rename one of them", ambiguous)
 	}
 	return l.merge(layer, func(key string) origin { return origin{fromEnv, envName(key)} })
 }

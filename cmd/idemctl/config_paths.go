@@ -27,6 +27,10 @@ func (c *Config) resolvePaths(dir string) {
 		fix("handlers."+name+".effect", &h.Effect)
 		c.Handlers[name] = h
 	}
+	for name, m := range c.Machines {
+		fix("machines."+name+".file", &m.File)
+		c.Machines[name] = m
+	}
 }
 
 // settleRedis lets a url from a flag or a variable replace a cluster or sentinel of the file: who types --redis-url means

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -51,12 +50,10 @@ func collect(v reflect.Value, prefix string, fn func(key, secret string, v refle
 		case reflect.Struct:
 			collect(field, key, fn)
 		case reflect.Map:
-			handlers, ok := reflect.TypeAssert[map[string]HandlerConfig](field)
-			if !ok {
-				continue
-			}
-			for _, h := range slices.Sorted(maps.Keys(handlers)) {
-				collect(reflect.ValueOf(handlers[h]), key+"."+h, fn)
+			names := field.MapKeys()
+			slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+			for _, name := range names {
+				collect(field.MapIndex(name), key+"."+name.String(), fn)
 			}
 		default:
 			fn(key, f.Tag.Get("secret"), field)

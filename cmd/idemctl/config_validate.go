@@ -49,6 +49,7 @@ func (c *Config) validate() error {
 		c.validateHandler(name, complain)
 	}
 	c.validatePairs(complain)
+	c.validateMachines(complain)
 	if len(errs) == 0 {
 		return nil
 	}

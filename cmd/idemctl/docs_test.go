@@ -81,7 +81,7 @@ func TestEveryCommandIsInTheReadme(t *testing.T) {
 				walk(sub)
 			}
 		}
-		if !group {
+		if !group || cmd.Flags().Lookup("execute") != nil { // purge does something itself, beside its subcommands
 			want = append(want, cmd.CommandPath())
 		}
 	}

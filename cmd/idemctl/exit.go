@@ -141,6 +141,8 @@ func ownCode(err error) (code int, ok bool) {
 	switch err.(type) { //nolint:errorlint // this node only
 	case *replay.RangeSyntaxError, *replay.ModeError, *replay.EffectError:
 		return exitUsage, true
+	case *mysqlx.BlockedError: // deferred: another session's lock was in the way
+		return exitIncomplete, true
 	}
 	return 0, false
 }

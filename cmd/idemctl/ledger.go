@@ -15,16 +15,31 @@ import (
 	"github.com/idemctl/idemctl/pkg/partition"
 )
 
-// scheme is the naming of the configured ledger's tables.
+// scheme is the naming of the configured ledger's tables and columns.
 func (c *Config) scheme() (partition.Scheme, error) {
-	if c.Ledger.Columns != (ColumnConfig{}) {
-		return partition.Scheme{}, usageErrorf("ledger.columns: no command of this version works on a ledger with other column names")
-	}
 	s, err := partition.NewScheme(c.Ledger.TablePrefix)
 	if err != nil {
 		return s, usageErrorf("ledger.table_prefix: %w", err)
 	}
+	if !c.legacy() {
+		return s, nil
+	}
+	s, err = s.WithColumns(partition.Columns(c.Ledger.Columns))
+	if err != nil {
+		return s, usageErrorf("ledger.columns: %w", err)
+	}
 	return s, nil
+}
+
+// legacy reports that the ledger was made by someone else: a column map is given.
+func (c *Config) legacy() bool { return c.Ledger.Columns != (ColumnConfig{}) }
+
+// requireOwnLedger refuses what cannot be done on a ledger made by someone else.
+func (c *Config) requireOwnLedger(what string) error {
+	if !c.legacy() {
+		return nil
+	}
+	return usageErrorf("%s does not work on a ledger made by someone else (ledger.columns is set)", what)
 }
 
 // ledgerDB opens the ledger's server for looking and operating, with the naming of its tables.
@@ -39,6 +54,20 @@ func (a *app) ledgerDB(ctx context.Context) (*sql.DB, partition.Scheme, error) {
 	}
 	db, err := a.DB(ctx)
 	return db, scheme, err
+}
+
+// WritableDB is DB for a command that is about to write by itself: a replica, or a server in read-only mode, is refused also
+// where this user may write there all the same.
+func (a *app) WritableDB(ctx context.Context) (*sql.DB, error) {
+	db, err := a.DB(ctx)
+	if err != nil {
+		return nil, err
+	}
+	server, err := mysqlx.Inspect(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	return db, server.RequireWritable()
 }
 
 // Manager opens the ledger's months.

@@ -46,10 +46,13 @@ func (a *app) extractor(h Handler, effect *replay.Effect) (*replay.Extractor, er
 	return x, nil
 }
 
-func (a *app) replayGuard(ctx context.Context, opts *replayOptions, h Handler, mode replay.Mode, effect *replay.Effect) (*ledger.Guard, error) {
+func (a *app) openGuard(ctx context.Context, opts guardOptions, h Handler, mode replay.Mode, effect *replay.Effect) (*ledger.Guard, error) {
 	store, err := a.Store(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if mode != replay.ModeVerify && store.Legacy() {
+		return nil, usageErrorf("ledger.columns: %w", ledger.ErrLegacy)
 	}
 	filter, err := a.Filter(ctx)
 	if err != nil {
@@ -57,11 +60,14 @@ func (a *app) replayGuard(ctx context.Context, opts *replayOptions, h Handler, m
 	}
 	g, err := ledger.NewGuard(ctx, ledger.GuardOptions{
 		Store: store, Filter: filter, BizType: h.BizType, Zone: a.config.Location(), Retention: a.config.Ledger.Retention,
-		Slack: a.config.Ledger.HorizonSlack, MemorySince: h.Since, AlwaysLook: true, Now: a.now, Logger: a.log(),
-		Phantom: policy(opts.phantom), BeyondHorizon: policy(opts.beyondHorizon),
+		Slack: a.config.Ledger.HorizonSlack, MemorySince: h.Since, AlwaysLook: opts.alwaysLook, Now: a.now, Logger: a.log(),
+		Phantom: opts.phantom, BeyondHorizon: opts.beyondHorizon,
 	})
 	if errors.Is(err, ledger.ErrTimeZone) {
 		return nil, usageErrorf("ledger.time_zone: %w", err)
+	}
+	if errors.Is(err, ledger.ErrColumnMap) {
+		return nil, usageErrorf("ledger.columns: %w", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
@@ -86,13 +92,6 @@ func (a *app) replayGuard(ctx context.Context, opts *replayOptions, h Handler, m
 		}
 	}
 	return g, nil
-}
-
-func policy(c choiceFlag) ledger.Policy {
-	if c.value == policyExecute {
-		return ledger.Run
-	}
-	return ledger.Hold
 }
 
 func (a *app) replaySource(opts *replayOptions) (replay.Source, error) {

@@ -49,10 +49,17 @@ Exit status:
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.AddCommand(
 		newPartitionCmd(a),
+		newPurgeCmd(a),
 		newReplayCmd(a),
 		newCaptureCmd(a),
+		newConsumeCmd(a),
+		newReconcileCmd(a),
+		newInspectCmd(a),
+		newDoctorCmd(a),
 		newLabCmd(a),
 		newDemoCmd(a),
+		newStateCmd(a),
+		newHistoryCmd(a),
 		newConfigCmd(a),
 		newVersionCmd(a),
 		newCompletionCmd(a),

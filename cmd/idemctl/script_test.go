@@ -73,6 +73,8 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"redis":   redisCmd,
 		"produce": produceCmd,
 		"topic":   topicCmd,
+		"months":  monthsCmd,
+		"seed":    seedCmd,
 	}
 }
 

@@ -18,22 +18,23 @@ type bench struct {
 	out  io.Writer // results
 	errs io.Writer // what is being done
 
-	dir     string // temporary: the binary, its configuration
-	lab     *lab.Lab
-	shop    *shop
-	kcat    string // its path; empty where there is none
-	profile string // file of the CPU profile of the turn under way
-	results []result
+	dir  string // temporary: the binary, its configuration
+	lab  *lab.Lab
+	shop *shop
+	// The paths of rivals; empty where there is none.
+	kcat, ptArchiver string
+	profile          string // file of the CPU profile of the turn under way
+	results          []result
 }
 
 // run starts the servers, measures what was asked for and prints the table.
 func (b *bench) run(ctx context.Context) (err error) {
-	b.kcat = b.findKcat()
+	b.kcat, b.ptArchiver = b.find("kcat"), b.find("pt-archiver")
 	if b.dir, err = os.MkdirTemp("", "idemctl-bench-"); err != nil {
 		return fmt.Errorf("make a folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	if b.opts.wants(startup) || b.wantsReplay() {
+	if b.opts.wants(startup) || b.wantsReplay() || b.wantsPurge() {
 		b.notef("building idemctl")
 		if err := b.build(ctx); err != nil {
 			return err
@@ -51,7 +52,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	b.notef("%s, %s, %s, %s on %s/%s with %d processors", b.lab.DBName, b.lab.RedisName, b.lab.KafkaName,
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 	for _, contest := range []func(context.Context) error{
-		b.startup, b.replays, b.guardFresh, b.guardFreshLimit, b.guardDuplicate, b.guardDuplicateLedger,
+		b.startup, b.purges, b.replays, b.guardFresh, b.guardFreshLimit, b.guardDuplicate, b.guardDuplicateLedger,
 	} {
 		if err := contest(ctx); err != nil {
 			return err

@@ -22,12 +22,17 @@ const (
 	replayVerifyLimit    = "replay_verify_limit"
 	replayMemory         = "replay_memory"
 	startup              = "startup"
+	purgeRows            = "purge_rows"
+	purgeArchive         = "purge_archive"
+	purgeMonth           = "purge_month"
+	purgeMemory          = "purge_memory"
 )
 
 // Units.
 const (
 	perSecond = "msg/s"
 	recordsPS = "rec/s"
+	rowsPS    = "rows/s"
 	mebibytes = "MiB"
 	millis    = "ms"
 )
@@ -42,6 +47,10 @@ func lines() []line {
 		{name: replayVerify, unit: recordsPS, ours: "replay --mode verify", rival: "kcat -C -e", wanted: 0.3},
 		{name: replayVerifyLimit, unit: recordsPS, ours: "replay --mode verify", rival: "the look-ups alone", wanted: 0.7},
 		{name: replayMemory, unit: mebibytes, ours: "10x the range", rival: "1x the range", wanted: 1.1, atMost: true},
+		{name: purgeRows, unit: rowsPS, ours: "purge --rows-only", rival: "pt-archiver --purge", wanted: 1.3},
+		{name: purgeArchive, unit: rowsPS, ours: "purge --rows-only --archive", rival: "pt-archiver --file", wanted: 1.5},
+		{name: purgeMonth, unit: rowsPS, ours: "purge of a whole month", rival: "purge --rows-only", wanted: 50},
+		{name: purgeMemory, unit: mebibytes, ours: "10x the rows", rival: "1x the rows", wanted: 1.1, atMost: true},
 		{name: startup, unit: millis, ours: "idemctl version", rival: "kcat -V", wanted: 3, atMost: true},
 	}
 }

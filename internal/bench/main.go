@@ -1,7 +1,7 @@
 // Bench measures idemctl against rivals that do the same work, or a part of it, on the same servers in the same run. It is
 // what `make bench` runs:
 //
-//	go run ./internal/bench [-run NAME,…] [-rounds 5] [-seconds 3] [-records 1000000] [-batchers 4] [-cpuprofile DIR]
+//	go run ./internal/bench [-run NAME,…] [-rounds 5] [-seconds 3] [-records 1000000] [-rows 500000] [-batchers 4] [-cpuprofile DIR]
 //
 // Both sides of a line take turns (A B A B), and a line shows the medians. Nothing is asserted: a ratio that was not met
 // is printed as such and the exit code stays 0. docs/performance.md explains every line.
@@ -44,6 +44,7 @@ type options struct {
 	rounds   int
 	length   time.Duration // of one side's turn, where a line measures a rate
 	records  int           // orders that exist, and records of the topic
+	rows     int           // expired rows of the purge lines
 	batchers int           // goroutines that hand batches to the guard
 	profiles string        // folder; empty: none
 }
@@ -71,13 +72,14 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	rounds := flags.Int("rounds", 5, "turns of each side; the median counts")
 	seconds := flags.Float64("seconds", 3, "length of a turn, where a line measures a rate")
 	records := flags.Int("records", 1_000_000, "orders in the ledger, and records of the topic, for the replay lines")
+	rows := flags.Int("rows", 500_000, "expired rows, for the purge lines")
 	batchers := flags.Int("batchers", 4, "goroutines that hand batches to the guard")
 	profiles := flags.String("cpuprofile", "", "put a CPU profile of our side of each in-process line into `DIR`")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
 	opts := options{
-		rounds: *rounds, length: time.Duration(*seconds * float64(time.Second)), records: *records, batchers: *batchers,
+		rounds: *rounds, length: time.Duration(*seconds * float64(time.Second)), records: *records, rows: *rows, batchers: *batchers,
 		profiles: *profiles, run: map[string]bool{},
 	}
 	var err error
@@ -86,6 +88,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		err = fmt.Errorf("no argument is expected, there is %q", flags.Arg(0))
 	case opts.rounds < 1 || opts.length <= 0 || opts.batchers < 1:
 		err = fmt.Errorf("-rounds, -seconds and -batchers are expected to be above 0")
+	case opts.rows < 10*purgeBatch:
+		err = fmt.Errorf("-rows %d: expected at least %d", opts.rows, 10*purgeBatch)
 	case opts.records < 10*batchSize*partitions:
 		err = fmt.Errorf("-records %d: expected at least %d", opts.records, 10*batchSize*partitions)
 	}

@@ -27,10 +27,10 @@ func (b *bench) build(ctx context.Context) error {
 
 func (b *bench) binary() string { return filepath.Join(b.dir, "idemctl") }
 
-// findKcat looks where the lab looks for servers.
-func (b *bench) findKcat() string {
+// find looks for a program where the lab looks for servers.
+func (b *bench) find(name string) string {
 	for _, dir := range b.host.Path {
-		if path, err := exec.LookPath(filepath.Join(dir, "kcat")); err == nil && filepath.IsAbs(path) {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(path) {
 			return path
 		}
 	}

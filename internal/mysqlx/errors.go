@@ -23,6 +23,7 @@ const (
 	ErrDBAccessDenied    = 1044
 	ErrTableAccessDenied = 1142
 	ErrBadDB             = 1049
+	ErrBadField          = 1054 // no such column
 	ErrLockNowait        = 3572 // MySQL; MariaDB says 1205
 )
 

@@ -33,6 +33,12 @@ func (g *Guard) RehearseBatch(ctx context.Context, messages []Message, effect Ba
 // run takes the messages through in batches of different keys.
 func (g *Guard) run(ctx context.Context, messages []Message, effect BatchEffect, rehearsal bool) []Result {
 	results := make([]Result, len(messages))
+	if g.opts.Store.Legacy() {
+		for i := range results {
+			results[i].Err = ErrLegacy
+		}
+		return results
+	}
 	var valid []int
 	for i := range messages {
 		if res, bad := g.refuse(&messages[i]); bad {

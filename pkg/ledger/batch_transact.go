@@ -362,13 +362,11 @@ func (g *Guard) setFilled(table string) {
 
 // probe reads one month under whichever of its names it has.
 func (t *transaction) probe(ctx context.Context, table partition.Table, claims []*claim) (found bool, err error) {
-	for _, name := range table.Names() {
+	err = lookUnder(table, func(name string) (err error) {
 		found, err = t.find(ctx, name, claims)
-		if mysqlx.Number(err) != mysqlx.ErrNoSuchTable {
-			return found, err
-		}
-	}
-	return false, err
+		return err
+	})
+	return found, err
 }
 
 // stepConfirm reads the generation in a statement after the look. A catalog that has changed since was perhaps missing a

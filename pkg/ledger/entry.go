@@ -32,7 +32,7 @@ func (id ClaimID) owner() string { return hex.EncodeToString(id[:]) }
 type Entry struct {
 	Key         Key
 	CreateTime  time.Time // UTC
-	ExpireAt    time.Time // UTC
+	ExpireAt    time.Time // UTC; zero: the ledger was made by someone else and has no such column
 	ClaimID     *ClaimID  // nil: written by another service
 	Fingerprint []byte    // 16 bytes or nil
 	Source      *Source   // nil: not known

@@ -103,9 +103,9 @@ func (f *Filter) completed(ledgerID string, fingerprint []byte) string {
 	return completed(ledgerID, fingerprint)
 }
 
-// trusts reports whether a COMPLETED marker was written by this ledger after a commit.
+// trusts reports whether a COMPLETED marker was written by this ledger after a commit. One that has no id has written none.
 func (f *Filter) trusts(m Marker, ledgerID string) bool {
-	return m.State == MarkerCompleted && !f.opts.Bare && m.Ledger == ledgerID
+	return m.State == MarkerCompleted && !f.opts.Bare && ledgerID != "" && m.Ledger == ledgerID
 }
 
 // ask runs one call within the timeout, unless Redis has just failed. Every failure is ErrFilterAway.

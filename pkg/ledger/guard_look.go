@@ -124,6 +124,7 @@ func (g *Guard) classify(m *Message, snap *snapshot, row *Entry, marker Marker) 
 		return g.existing(m, row, marker, snap.LedgerID)
 	}
 	_, home := snap.Home(g.month(m))
+	home = home || g.opts.Store.Legacy() // where its owner keeps a row is not the guard's to say
 	switch {
 	case marker.State == MarkerProcessing:
 		return inFlight(marker)
@@ -136,9 +137,11 @@ func (g *Guard) classify(m *Message, snap *snapshot, row *Entry, marker Marker) 
 // lookRows reads the rows of messages: first in their home months, then what was not found in all the others. The generation
 // is read last, and must be that of the snapshot returned.
 func (g *Guard) lookRows(ctx context.Context, messages []*Message) (map[string]*Entry, *snapshot, error) {
+	var last error
 	for range lookAttempts {
 		snap := g.current()
 		rows, err := g.lookIn(ctx, snap, messages)
+		last = err
 		if err == nil {
 			var gen int64
 			if gen, err = g.opts.Store.generation(ctx, g.opts.Store.read); err == nil && gen == snap.Generation {
@@ -152,7 +155,10 @@ func (g *Guard) lookRows(ctx context.Context, messages []*Message) (map[string]*
 			return nil, nil, err
 		}
 	}
-	return nil, nil, partition.ErrCatalogChanged
+	if last == nil {
+		last = partition.ErrCatalogChanged
+	}
+	return nil, nil, fmt.Errorf("look up %d keys: gave up after %d looks: %w", len(messages), lookAttempts, last)
 }
 
 func (g *Guard) lookIn(ctx context.Context, snap *snapshot, messages []*Message) (map[string]*Entry, error) {
@@ -190,12 +196,26 @@ func (g *Guard) lookIn(ctx context.Context, snap *snapshot, messages []*Message)
 }
 
 func (g *Guard) lookTable(ctx context.Context, t partition.Table, ids []string, rows map[string]*Entry) error {
+	return lookUnder(t, func(name string) error { return g.lookPages(ctx, name, ids, rows) })
+}
+
+// lookUnder looks into a month of the catalog under whichever of its names it has: first where it comes from, then where it
+// goes, so that a look which meets a rename finds it in one of the two.
+//
+// A held month that is not there was dropped, and has no rows left to look for: the catalog never calls a table held whose
+// horizon it does not hold already, and a table that is put back is called moving before it moves. So within one generation
+// a held month can only go, and whoever reads the generation after the look, as every caller does, knows all that it may
+// have held to be outside the horizon. Otherwise a purge that broke off between DROP and taking the name off the list would
+// hold every consumer until the next purge. Of any other month the error of the server is returned (mysqlx.ErrNoSuchTable).
+func lookUnder(t partition.Table, look func(name string) error) error {
 	var err error
 	for _, name := range t.Names() {
-		err = g.lookPages(ctx, name, ids, rows)
-		if mysqlx.Number(err) != mysqlx.ErrNoSuchTable {
+		if err = look(name); mysqlx.Number(err) != mysqlx.ErrNoSuchTable {
 			return err
 		}
+	}
+	if t.State == partition.Held {
+		return nil
 	}
 	return err
 }

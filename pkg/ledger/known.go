@@ -81,6 +81,9 @@ func (s *Store) estimate(ctx context.Context, tables []partition.Table) (int64, 
 
 // keys calls add with every order_id of a biz_type, in order.
 func (s *Store) keys(ctx context.Context, table, biz string, add func(orderID []byte) error) (err error) {
+	if s.Legacy() {
+		return s.legacyKeys(ctx, table, biz, add)
+	}
 	query := "SELECT order_id FROM " + mysqlx.Quote(table) + " WHERE biz_type = ?" //nolint:gosec // a quoted identifier of the catalog
 	rows, err := s.read.QueryContext(ctx, query, []byte(biz))
 	if err != nil {

@@ -21,7 +21,8 @@ type Store struct {
 }
 
 // NewStore returns the store of one ledger. tx must be opened for a guard (mysqlx.Options.Guard; see OpenConnections),
-// read must not.
+// read must not. A scheme with a column map (partition.Scheme.Legacy) is that of a ledger made by someone else, which can be
+// looked into and never written (ErrLegacy).
 func NewStore(tx, read *sql.DB, scheme partition.Scheme) *Store {
 	return &Store{tx: tx, read: read, scheme: scheme, probeLock: " LOCK IN SHARE MODE"}
 }
@@ -100,8 +101,11 @@ const entryColumns = "order_id, biz_type, create_time, expire_at, claim_id, fing
 // find reads the rows of keys of one biz_type; lock is a locking clause or "". The caller keeps pages small (some hundred
 // keys), and compares the keys found byte by byte.
 func (s *Store) find(ctx context.Context, q mysqlx.Queryer, table, biz string, orderIDs []string, lock string) ([]Entry, error) {
-	if len(orderIDs) == 0 {
+	switch {
+	case len(orderIDs) == 0:
 		return nil, nil
+	case s.Legacy():
+		return s.findLegacy(ctx, q, table, biz, orderIDs)
 	}
 	const idText = 48
 	text := append(make([]byte, 0, idText*(len(orderIDs)+8)), "SELECT "+entryColumns+" FROM "+mysqlx.Quote(table)+" WHERE order_id IN ("...)
@@ -110,7 +114,7 @@ func (s *Store) find(ctx context.Context, q mysqlx.Queryer, table, biz string, o
 		if i > 0 {
 			text = append(text, ',')
 		}
-		text, args = appendText(text, args, id)
+		text, args = mysqlx.AppendText(text, args, id)
 	}
 	text = append(text, ") AND biz_type = '"+biz+"'"+lock...)
 	return s.query(ctx, q, table, string(text), args...)
@@ -168,11 +172,16 @@ func (s *entryScanner) scan(rows *sql.Rows) (Entry, error) {
 	return e, nil
 }
 
-// generation reads the catalog's generation: the last thing that a claim does before its effect (invariant 8).
+// generation reads the catalog's generation: the last thing that a claim does before its effect (invariant 8). It is 0 where
+// a ledger made by someone else has no catalog.
 func (s *Store) generation(ctx context.Context, q mysqlx.Queryer) (int64, error) {
 	var gen int64
 	err := q.QueryRowContext(ctx, "SELECT generation FROM "+mysqlx.Quote(partition.ControlTable)+" WHERE name = ?", []byte(s.scheme.Prefix())).Scan(&gen)
-	if errors.Is(err, sql.ErrNoRows) {
+	none := errors.Is(err, sql.ErrNoRows)
+	switch {
+	case s.Legacy() && (none || mysqlx.Number(err) == mysqlx.ErrNoSuchTable):
+		return 0, nil
+	case none:
 		return 0, partition.ErrNoCatalog
 	}
 	return gen, err
@@ -191,8 +200,12 @@ func (s *Store) empty(ctx context.Context, q mysqlx.Queryer, table, lockNoWait s
 }
 
 // ForeignWriters samples the newest rows of each month for rows of biz that no guard wrote: their writers do not look into
-// other months before they insert (hazard G26). It returns the first table that has one, or "".
+// other months before they insert (hazard G26). It returns the first table that has one, or "". Of a ledger made by someone
+// else every row is such a row: ErrLegacy.
 func (s *Store) ForeignWriters(ctx context.Context, biz string) (string, error) {
+	if s.Legacy() {
+		return "", ErrLegacy
+	}
 	cat, err := partition.LoadCatalog(ctx, s.read, s.scheme)
 	if err != nil {
 		return "", err

@@ -37,21 +37,6 @@ func (s *Store) insert(ctx context.Context, ex mysqlx.ExecQueryer, table, biz st
 	return err
 }
 
-// appendText writes a value of a VARBINARY column into a statement: as it stands where no byte of it could mean anything to
-// a server's parser, whatever its mode, else as a bound argument. Most order ids are plain, and a literal costs least.
-func appendText(text []byte, args []any, value string) ([]byte, []any) {
-	for i := range len(value) {
-		switch c := value[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.', c == ':':
-		default:
-			return append(text, '?'), append(args, []byte(value))
-		}
-	}
-	text = append(text, '\'')
-	text = append(text, value...)
-	return append(text, '\''), args
-}
-
 // insertWriter writes the rows of an INSERT. Only the order_id and the topic may hold any byte.
 type insertWriter struct {
 	biz       string // of the closed alphabet of ValidateBizType
@@ -65,7 +50,7 @@ type insertWriter struct {
 
 func (w *insertWriter) row(m *Message) {
 	w.text = append(w.text, '(')
-	w.text, w.args = appendText(w.text, w.args, m.Key.OrderID)
+	w.text, w.args = mysqlx.AppendText(w.text, w.args, m.Key.OrderID)
 	w.text = append(w.text, ",'"...)
 	w.text = append(w.text, w.biz...)
 	w.text = append(w.text, "',"...)
@@ -84,7 +69,7 @@ func (w *insertWriter) row(m *Message) {
 		w.text = append(w.text, "NULL,NULL,NULL)"...)
 		return
 	}
-	w.text, w.args = appendText(w.text, w.args, m.Source.Topic)
+	w.text, w.args = mysqlx.AppendText(w.text, w.args, m.Source.Topic)
 	w.text = append(w.text, ',')
 	w.text = strconv.AppendInt(w.text, int64(m.Source.Partition), 10)
 	w.text = append(w.text, ',')

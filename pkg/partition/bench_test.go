@@ -16,6 +16,7 @@ type bench struct {
 
 	DB      *sql.DB
 	schema  string
+	dsn     string
 	scheme  partition.Scheme
 	manager *partition.Manager
 	zone    *time.Location
@@ -36,7 +37,7 @@ func onEach(t *testing.T, test func(b *bench)) {
 
 func newBench(t *testing.T, schema *testenv.Schema, zone *time.Location) *bench {
 	t.Helper()
-	b := &bench{T: t, DB: schema.DB, schema: schema.Name, scheme: scheme(t, prefix), zone: zone}
+	b := &bench{T: t, DB: schema.DB, schema: schema.Name, dsn: schema.DSN, scheme: scheme(t, prefix), zone: zone}
 	b.manager = partition.NewManager(schema.DB, b.scheme, zone)
 	var err error
 	b.now, err = mysqlx.Now(t.Context(), schema.DB)

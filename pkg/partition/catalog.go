@@ -30,13 +30,15 @@ type State string
 // The states. A guard probes every table of the catalog, and takes only a live one for a home.
 const (
 	Live   State = "live"
-	Moving State = "moving" // being renamed: it is under Table or under Also
+	Moving State = "moving" // being renamed: it is under Name or under Also
 	Held   State = "held"   // renamed away, waiting to be dropped
 )
 
-// Table is a month's table as the catalog lists it.
+// Table is a month's table as the catalog lists it. While it is Moving, Name is where it comes from and Also where it goes.
+// Whoever looks for it looks at Name first, then at Also: it is under Name until it is under Also and never goes the other
+// way under the same listing, so one of the two looks finds it.
 type Table struct {
-	Month Month  `json:"month"`
+	Month Month  `json:"month,omitzero"` // zero: the one table of a ledger made by someone else
 	Name  string `json:"table"`
 	State State  `json:"state"`
 	// Also is the other name while the table is being renamed.
@@ -112,6 +114,12 @@ func (c *Catalog) Home(m Month) (Table, bool) {
 	return Table{}, false
 }
 
+// away reports a month whose table is held, or on its way from or to there: it is made by nobody, since its own table may
+// come back.
+func (c *Catalog) away(m Month) bool {
+	return slices.ContainsFunc(c.Tables, func(t Table) bool { return t.Month == m && t.State != Live })
+}
+
 // clone is a deep copy, so that a change can be tried on it.
 func (c *Catalog) clone() Catalog {
 	d := *c
@@ -127,14 +135,9 @@ func (c *Catalog) addTable(t Table) {
 	slices.SortStableFunc(c.Tables, func(a, b Table) int { return int(a.Month - b.Month) })
 }
 
-// listed returns the entry that has this name, under either of its names.
-func (c *Catalog) listed(name string) (Table, bool) {
-	for _, t := range c.Tables {
-		if slices.Contains(t.Names(), name) {
-			return t, true
-		}
-	}
-	return Table{}, false
+// listed reports an entry that has this name, under either of its names.
+func (c *Catalog) listed(name string) bool {
+	return slices.ContainsFunc(c.Tables, func(t Table) bool { return slices.Contains(t.Names(), name) })
 }
 
 // LoadCatalog reads the row in one SELECT (hazard G24). It returns ErrNoCatalog when the row or the table is missing.
@@ -172,6 +175,9 @@ type dbOrConn struct {
 	mysqlx.Queryer
 	mysqlx.Execer
 }
+
+// overConn is for changes that go over the connection that holds the ledger's lock.
+func overConn(conn *sql.Conn) dbOrConn { return dbOrConn{Queryer: conn, Execer: conn} }
 
 // updateAttempts bounds how often a compare-and-set is tried: each loss means that another change went through.
 const updateAttempts = 50

@@ -107,7 +107,7 @@ func TestConformanceNoCatalog(t *testing.T) {
 		if _, err := partition.Register(b.Context(), b.DB, b.scheme, "COUPON", time.Time{}); !errors.Is(err, partition.ErrNoCatalog) {
 			b.Errorf("register: %v, want ErrNoCatalog", err)
 		}
-		if _, err := b.manager.List(b.Context(), false); !errors.Is(err, partition.ErrNoCatalog) {
+		if _, err := b.manager.List(b.Context(), partition.ListRequest{}); !errors.Is(err, partition.ErrNoCatalog) {
 			b.Errorf("list: %v, want ErrNoCatalog", err)
 		}
 	})

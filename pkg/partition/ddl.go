@@ -25,6 +25,9 @@ const monthDDL = `CREATE TABLE %s (
   KEY idx_expire_at (expire_at, create_time)
 ) ENGINE=InnoDB`
 
+// MonthDDL is the statement that makes a table of a month's form under any name. It is listed nowhere: see Manager.Create.
+func MonthDDL(table string) string { return fmt.Sprintf(monthDDL, mysqlx.Quote(table)) }
+
 const controlDDL = `CREATE TABLE IF NOT EXISTS %s (
   name       VARBINARY(64) NOT NULL PRIMARY KEY,
   generation BIGINT        NOT NULL,
@@ -48,6 +51,11 @@ func monthColumns() map[string]string {
 		"order_id": "varbinary(128)", "biz_type": "varbinary(32)", "create_time": "datetime(3)", "expire_at": "datetime(3)",
 		"claim_id": "binary(16)", "fingerprint": "binary(16)", "src_topic": "varbinary(249)", "src_partition": "int", "src_offset": "bigint",
 	}
+}
+
+// monthColumnNames are their names, in the table's order.
+func monthColumnNames() []string {
+	return []string{"order_id", "biz_type", "create_time", "expire_at", "claim_id", "fingerprint", "src_topic", "src_partition", "src_offset"}
 }
 
 // VerifyTables refuses tables on which the unique key would not mean what the guard takes it to mean: each must be InnoDB,
@@ -79,9 +87,18 @@ func VerifyTables(ctx context.Context, q mysqlx.Queryer, tables []string) (map[s
 type facts struct {
 	kind     string              // BASE TABLE, VIEW
 	engine   string              // InnoDB
-	columns  map[string]string   // name to type
+	columns  map[string]column   // by name in lower case
 	keys     map[string][]string // unique index to its columns, a prefix written as name(n)
+	indexes  map[string][]string // the others
 	triggers []string
+}
+
+// column is what information_schema says of one column.
+type column struct {
+	kind      string // its type
+	null      bool   // it may be NULL
+	needed    bool   // an INSERT must give it: NOT NULL, no default, not generated
+	refreshed bool   // ON UPDATE CURRENT_TIMESTAMP
 }
 
 func (f facts) unsafe() []string {
@@ -93,8 +110,8 @@ func (f facts) unsafe() []string {
 		why = append(why, "its engine is "+f.engine+", not InnoDB: it cannot roll back")
 	}
 	want := monthColumns()
-	for _, name := range []string{"order_id", "biz_type", "create_time", "expire_at", "claim_id", "fingerprint", "src_topic", "src_partition", "src_offset"} {
-		switch got := f.columns[name]; {
+	for _, name := range monthColumnNames() {
+		switch got := f.columns[name].kind; {
 		case got == "":
 			why = append(why, "column "+name+" is missing")
 		case got != want[name]:
@@ -120,22 +137,27 @@ func readFacts(ctx context.Context, q mysqlx.Queryer, tables []string) (map[stri
 	in, args := inList(tables)
 	err := each(ctx, q, `SELECT table_name, table_type, COALESCE(engine, '?') FROM information_schema.tables
 		WHERE table_schema = DATABASE() AND table_name IN `+in, args, func(row []string) {
-		all[row[0]] = facts{kind: row[1], engine: row[2], columns: map[string]string{}, keys: map[string][]string{}}
+		all[row[0]] = facts{kind: row[1], engine: row[2], columns: map[string]column{}, keys: map[string][]string{}, indexes: map[string][]string{}}
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = each(ctx, q, `SELECT table_name, column_name, column_type FROM information_schema.columns
+	err = each(ctx, q, `SELECT table_name, column_name, column_type, is_nullable, column_default IS NULL, extra FROM information_schema.columns
 		WHERE table_schema = DATABASE() AND table_name IN `+in, args, func(row []string) {
 		if f, ok := all[row[0]]; ok {
-			f.columns[strings.ToLower(row[1])] = plainType(row[2])
+			extra := strings.ToLower(row[5])
+			null := strings.EqualFold(row[3], "YES")
+			f.columns[foldName(row[1])] = column{
+				kind: plainType(row[2]), null: null, refreshed: strings.Contains(extra, "on update"),
+				needed: !null && row[4] == "1" && !strings.Contains(extra, "generated") && !strings.Contains(extra, "auto_increment"),
+			}
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = each(ctx, q, `SELECT table_name, index_name, COALESCE(column_name, '(expression)'), COALESCE(sub_part, '') FROM information_schema.statistics
-		WHERE table_schema = DATABASE() AND non_unique = 0 AND table_name IN `+in+` ORDER BY table_name, index_name, seq_in_index`, args, func(row []string) {
+	err = each(ctx, q, `SELECT table_name, index_name, COALESCE(column_name, '(expression)'), COALESCE(sub_part, ''), non_unique FROM information_schema.statistics
+		WHERE table_schema = DATABASE() AND table_name IN `+in+` ORDER BY table_name, index_name, seq_in_index`, args, func(row []string) {
 		f, ok := all[row[0]]
 		if !ok {
 			return
@@ -144,7 +166,11 @@ func readFacts(ctx context.Context, q mysqlx.Queryer, tables []string) (map[stri
 		if row[3] != "" {
 			col += "(" + row[3] + ")"
 		}
-		f.keys[row[1]] = append(f.keys[row[1]], col)
+		index := f.keys
+		if row[4] != "0" {
+			index = f.indexes
+		}
+		index[row[1]] = append(index[row[1]], col)
 	})
 	if err != nil {
 		return nil, err

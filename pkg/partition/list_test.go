@@ -31,7 +31,7 @@ func TestConformanceList(t *testing.T) {
 			c.Tables[2] = partition.Table{Month: b.month - 3, Name: "held_copy", State: partition.Held}
 			c.Tables[3].State, c.Tables[3].Also = partition.Moving, "moved_copy"
 		})
-		l, err := b.manager.List(b.Context(), true)
+		l, err := b.manager.List(b.Context(), partition.ListRequest{Exact: true})
 		b.must(err)
 		if l.Catalog.LedgerID != b.catalog().LedgerID || l.Now.Before(b.now) {
 			b.Errorf("the listing is of %s, catalog %+v", l.Now, l.Catalog)
@@ -74,7 +74,7 @@ func TestConformanceList(t *testing.T) {
 		if _, ok := l.Catalog.Home(b.month + 3); ok || len(b.catalog().Tables) != 7 {
 			b.Error("an unlisted table has become one of the ledger's")
 		}
-		estimate, err := b.manager.List(b.Context(), false)
+		estimate, err := b.manager.List(b.Context(), partition.ListRequest{})
 		b.must(err)
 		if len(estimate.Tables) != len(want) || estimate.Tables[0].Exact {
 			b.Errorf("without counting: %+v", estimate.Tables)

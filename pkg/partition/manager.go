@@ -11,15 +11,8 @@ import (
 	"github.com/idemctl/idemctl/internal/mysqlx"
 )
 
-// Limits of one creation.
-const (
-	// MaxTables bounds the tables of one run: a mistyped --from must not make a thousand (hazard P2).
-	MaxTables = 120
-	// lockPurpose names the lock that create, purge and restore share (invariant 9).
-	lockPurpose = "months"
-	// ddlLockWait is how long a CREATE may wait for another's metadata lock before it gives up, in seconds.
-	ddlLockWait = 5
-)
+// MaxTables bounds the tables of one creation: a mistyped --from must not make a thousand (hazard P2).
+const MaxTables = 120
 
 // The reasons for which a creation is refused.
 var (
@@ -28,6 +21,10 @@ var (
 	ErrVouchFuture   = errors.New("memory-since lies in the future")
 	// ErrPlanStale says that the catalog is no longer the one that was planned on: plan again.
 	ErrPlanStale = errors.New("the catalog has changed since the plan was made")
+	// ErrRehearsal says that a plan was made for another time than now.
+	ErrRehearsal = errors.New("the plan is a rehearsal for another time")
+	// ErrLegacy says that the ledger was made by someone else (Scheme.Legacy): its months are made by its owner.
+	ErrLegacy = errors.New("a ledger made by someone else (a column map is given) gets its tables from its owner")
 )
 
 // Manager makes and lists a ledger's tables. It opens nothing; the caller owns db, whose connections commit by themselves.
@@ -42,6 +39,14 @@ func NewManager(db *sql.DB, scheme Scheme, zone *time.Location) *Manager {
 	return &Manager{db: db, scheme: scheme, zone: zone}
 }
 
+// clock is the time to work with: the one asked for, else the database's.
+func (m *Manager) clock(ctx context.Context, asOf time.Time) (time.Time, error) {
+	if !asOf.IsZero() {
+		return asOf.UTC().Truncate(time.Millisecond), nil
+	}
+	return mysqlx.Now(ctx, m.db)
+}
+
 // CreateRequest asks for months.
 type CreateRequest struct {
 	// Ahead is how many months after the current one shall exist.
@@ -53,6 +58,8 @@ type CreateRequest struct {
 	// BizTypes names biz_types that MemorySince is given for although they have claimed already. None: it is given for
 	// those that have not claimed yet.
 	BizTypes []string
+	// AsOf plans as if it were this time instead of the database's now; zero: now. Create refuses such a plan.
+	AsOf time.Time
 }
 
 // Step is one table of a creation plan.
@@ -67,13 +74,14 @@ type Step struct {
 
 // CreatePlan is what Create does.
 type CreatePlan struct {
-	Now         time.Time `json:"now"` // the database's clock
+	Now         time.Time `json:"now"`       // the database's clock, or the time asked for
+	Rehearsal   bool      `json:"rehearsal"` // it was asked for: this plan is not for execution
 	TimeZone    string    `json:"time_zone"`
 	NewLedger   bool      `json:"new_ledger"`
 	MemorySince time.Time `json:"memory_since,omitzero"`
 	BizTypes    []string  `json:"biz_types,omitempty"`
 	Steps       []Step    `json:"steps"`
-	Present     int       `json:"present"` // months of the range that are there already
+	Present     int       `json:"present"` // months of the range that are there already, held ones too
 	Generation  int64     `json:"generation"`
 }
 
@@ -82,20 +90,20 @@ func (p *CreatePlan) Empty() bool { return len(p.Steps) == 0 && !p.NewLedger && 
 
 // PlanCreate reads the catalog and the tables and decides which months to make.
 func (m *Manager) PlanCreate(ctx context.Context, req CreateRequest) (CreatePlan, error) {
-	now, err := mysqlx.Now(ctx, m.db)
+	now, err := m.clock(ctx, req.AsOf)
 	if err != nil {
 		return CreatePlan{}, err
 	}
-	if req.Ahead < 0 {
-		return CreatePlan{}, fmt.Errorf("ahead %d: expected 0 or more", req.Ahead)
+	if m.scheme.Legacy() {
+		return CreatePlan{}, fmt.Errorf("plan months of %s: %w", m.scheme.prefix, ErrLegacy)
 	}
-	if last := NewMonth(lastYear, time.December); MonthOf(now, m.zone)+Month(min(req.Ahead, int(last))) > last {
-		return CreatePlan{}, fmt.Errorf("ahead %d: expected months up to %s", req.Ahead, last)
+	if err := m.checkAhead(req.Ahead, now); err != nil {
+		return CreatePlan{}, err
 	}
 	if req.MemorySince.After(now) {
 		return CreatePlan{}, fmt.Errorf("%w: %s is after %s", ErrVouchFuture, stamp(req.MemorySince), stamp(now))
 	}
-	p := CreatePlan{Now: now, TimeZone: m.zone.String(), MemorySince: req.MemorySince.UTC().Truncate(time.Millisecond), BizTypes: req.BizTypes}
+	p := CreatePlan{Now: now, Rehearsal: !req.AsOf.IsZero(), TimeZone: m.zone.String(), MemorySince: req.MemorySince.UTC().Truncate(time.Millisecond), BizTypes: req.BizTypes}
 	if req.MemorySince.IsZero() {
 		p.MemorySince = time.Time{}
 	}
@@ -115,10 +123,21 @@ func (m *Manager) PlanCreate(ctx context.Context, req CreateRequest) (CreatePlan
 		return CreatePlan{}, err
 	}
 	months := m.wanted(req, &cat, existing, MonthOf(now, m.zone))
-	if err := p.addSteps(m, &cat, existing, months); err != nil {
+	if err := p.addSteps(m, &cat, existing, months, req.From != 0); err != nil {
 		return CreatePlan{}, err
 	}
 	return p, nil
+}
+
+// checkAhead refuses a number of months that is negative or leads out of the years that a ledger can have.
+func (m *Manager) checkAhead(ahead int, now time.Time) error {
+	if ahead < 0 {
+		return fmt.Errorf("ahead %d: expected 0 or more", ahead)
+	}
+	if last := NewMonth(lastYear, time.December); MonthOf(now, m.zone)+Month(min(ahead, int(last))) > last {
+		return fmt.Errorf("ahead %d: expected months up to %s", ahead, last)
+	}
+	return nil
 }
 
 // wanted is the run of months that shall exist: no holes, from the first to the last.
@@ -140,7 +159,8 @@ func (m *Manager) wanted(req CreateRequest, cat *Catalog, existing map[Month]boo
 	return months
 }
 
-func (p *CreatePlan) addSteps(m *Manager, cat *Catalog, existing map[Month]bool, months []Month) error {
+// addSteps decides about each month. asked says that the operator has named the first of them.
+func (p *CreatePlan) addSteps(m *Manager, cat *Catalog, existing map[Month]bool, months []Month, asked bool) error {
 	inRange := map[Month]bool{}
 	for _, mon := range months {
 		inRange[mon] = true
@@ -148,18 +168,20 @@ func (p *CreatePlan) addSteps(m *Manager, cat *Catalog, existing map[Month]bool,
 	// A table that is there but not listed is listed whatever the range: a guard must probe it.
 	for mon := range existing {
 		if !inRange[mon] {
-			if _, ok := cat.listed(m.scheme.Table(mon)); !ok {
+			if !cat.listed(m.scheme.Table(mon)) {
 				months = append(months, mon)
 			}
 		}
 	}
 	for _, mon := range months {
 		step := Step{Month: mon, Table: m.scheme.Table(mon)}
-		entry, listed := cat.listed(step.Table)
+		listed := cat.listed(step.Table)
 		switch {
-		case listed && (entry.State != Live || existing[mon]):
+		case cat.away(mon), listed && existing[mon]:
 			p.Present++
 			continue
+		case !listed && !existing[mon] && !asked && !mon.End(m.zone).After(cat.LostUntil):
+			continue // it was dropped: what belongs there is outside every horizon, and needs no home
 		case listed:
 			step.Action = "recreate"
 		case existing[mon]:
@@ -214,19 +236,18 @@ type CreateReport struct {
 // what the first made.
 func (m *Manager) Create(ctx context.Context, p CreatePlan) (CreateReport, error) {
 	rep := CreateReport{Present: p.Present, Created: []string{}, Listed: []string{}}
-	schema, err := mysqlx.Schema(ctx, m.db)
-	if err != nil {
-		return rep, err
+	if p.Rehearsal {
+		return rep, ErrRehearsal
 	}
-	lock, err := mysqlx.Acquire(ctx, m.db, mysqlx.LockName(lockPurpose, schema, m.scheme.prefix), 0)
+	if m.scheme.Legacy() {
+		return rep, ErrLegacy
+	}
+	lock, err := LockMonths(ctx, m.db, m.scheme)
 	if err != nil {
 		return rep, err
 	}
 	defer lock.Release(ctx) //nolint:errcheck // the connection is closed either way, and what was done is reported
 	conn := lock.Conn()
-	if _, err := conn.ExecContext(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", ddlLockWait)); err != nil {
-		return rep, fmt.Errorf("limit the wait of DDL: %w", err)
-	}
 	cat, err := m.prepare(ctx, conn, p)
 	if err != nil {
 		return rep, err
@@ -250,8 +271,8 @@ func (m *Manager) Create(ctx context.Context, p CreatePlan) (CreateReport, error
 // prepare makes the control table and the catalog row of a new ledger, and writes down what the operator vouches for.
 func (m *Manager) prepare(ctx context.Context, conn *sql.Conn, p CreatePlan) (Catalog, error) {
 	if p.NewLedger {
-		if _, err := conn.ExecContext(ctx, fmt.Sprintf(controlDDL, mysqlx.Quote(ControlTable))); err != nil {
-			return Catalog{}, fmt.Errorf("create %s: %w", ControlTable, err)
+		if err := mysqlx.DDL(ctx, conn, fmt.Sprintf(controlDDL, mysqlx.Quote(ControlTable))); err != nil {
+			return Catalog{}, err
 		}
 		c, err := newCatalog(p.TimeZone)
 		if err != nil {
@@ -267,7 +288,7 @@ func (m *Manager) prepare(ctx context.Context, conn *sql.Conn, p CreatePlan) (Ca
 			return c, fmt.Errorf("create catalog of %s: %w", m.scheme.prefix, err)
 		}
 	}
-	return updateCatalog(ctx, dbOrConn{Queryer: conn, Execer: conn}, m.scheme, func(c *Catalog) (bool, error) {
+	return updateCatalog(ctx, overConn(conn), m.scheme, func(c *Catalog) (bool, error) {
 		if c.TimeZone != p.TimeZone {
 			return false, fmt.Errorf("%w: the catalog says %s", ErrTimeZone, c.TimeZone)
 		}
@@ -282,7 +303,7 @@ func (m *Manager) prepare(ctx context.Context, conn *sql.Conn, p CreatePlan) (Ca
 // a biz_type's first claim: a table that is being moved does.
 func stale(c *Catalog, p CreatePlan) bool {
 	for _, s := range p.Steps {
-		if t, ok := c.listed(s.Table); ok && t.State != Live {
+		if c.away(s.Month) {
 			return true
 		}
 	}
@@ -323,7 +344,7 @@ func (m *Manager) createOne(ctx context.Context, conn *sql.Conn, s Step) (Catalo
 	} else if cat, listed, err := m.listedMeanwhile(ctx, conn, s); err != nil || listed {
 		return cat, false, err
 	}
-	if _, err := conn.ExecContext(ctx, fmt.Sprintf(monthDDL, mysqlx.Quote(s.Table))); err != nil {
+	if err := mysqlx.DDL(ctx, conn, fmt.Sprintf(monthDDL, mysqlx.Quote(s.Table))); err != nil {
 		if mysqlx.Number(err) != mysqlx.ErrTableExists {
 			return Catalog{}, false, err
 		}
@@ -343,7 +364,7 @@ func (m *Manager) listedMeanwhile(ctx context.Context, conn *sql.Conn, s Step) (
 	if err != nil {
 		return cat, false, err
 	}
-	if _, listed := cat.listed(s.Table); !listed {
+	if !cat.listed(s.Table) {
 		return cat, false, nil
 	}
 	found, err := VerifyTables(ctx, conn, []string{s.Table})
@@ -356,8 +377,8 @@ func (m *Manager) listedMeanwhile(ctx context.Context, conn *sql.Conn, s Step) (
 // list puts the table into the catalog with what it does to the horizon. A table already listed by a run that raced with
 // this one stays as it is.
 func (m *Manager) list(ctx context.Context, conn *sql.Conn, s Step) (Catalog, error) {
-	return updateCatalog(ctx, dbOrConn{Queryer: conn, Execer: conn}, m.scheme, func(c *Catalog) (bool, error) {
-		_, listed := c.listed(s.Table)
+	return updateCatalog(ctx, overConn(conn), m.scheme, func(c *Catalog) (bool, error) {
+		listed := c.listed(s.Table)
 		if listed && s.Action != "recreate" {
 			return false, nil
 		}

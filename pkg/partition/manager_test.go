@@ -267,7 +267,7 @@ func TestConformanceLookAlikes(t *testing.T) {
 		if p := b.plan(partition.CreateRequest{}); !p.Empty() || p.Present != 1 {
 			b.Errorf("the plan: %+v", p)
 		}
-		l, err := b.manager.List(b.Context(), false)
+		l, err := b.manager.List(b.Context(), partition.ListRequest{})
 		b.must(err)
 		if len(l.Tables) != 1 {
 			b.Errorf("listed: %+v", l.Tables)

@@ -11,8 +11,11 @@ const ControlTable = "t_idempotent_control"
 
 var prefixForm = regexp.MustCompile(`^[A-Za-z0-9_]{1,40}$`)
 
-// Scheme maps months to table names.
-type Scheme struct{ prefix string }
+// Scheme maps months to table names, and says what the columns are called.
+type Scheme struct {
+	prefix  string
+	columns Columns // zero: our own
+}
 
 // NewScheme takes a table prefix: letters, digits and underscores, at most 40, so that every name made from it is an
 // identifier that needs no quoting rules of its own and stays within MySQL's 64 characters.
@@ -22,6 +25,38 @@ func NewScheme(prefix string) (Scheme, error) {
 	}
 	return Scheme{prefix: prefix}, nil
 }
+
+// WithColumns is the scheme of a ledger made by someone else, whose columns are named by c. OrderID and CreateTime, which
+// every ledger has, default to their usual names; BizType and ExpireAt that are empty are not there.
+func (s Scheme) WithColumns(c Columns) (Scheme, error) {
+	own := OwnColumns()
+	if c.OrderID == "" {
+		c.OrderID = own.OrderID
+	}
+	if c.CreateTime == "" {
+		c.CreateTime = own.CreateTime
+	}
+	if err := c.validate(); err != nil {
+		return s, err
+	}
+	s.columns = c
+	return s, nil
+}
+
+// Columns are the names of the columns.
+func (s Scheme) Columns() Columns {
+	if !s.Legacy() {
+		return OwnColumns()
+	}
+	return s.columns
+}
+
+// Legacy reports a ledger made by someone else (WithColumns): its tables are found by name, it need not have a catalog, and
+// no guard works on it.
+func (s Scheme) Legacy() bool { return s.columns != Columns{} }
+
+// foldName makes two names of one column equal: servers compare column names without case.
+func foldName(name string) string { return strings.ToLower(name) }
 
 // Prefix is the table prefix; it also names the catalog's row.
 func (s Scheme) Prefix() string { return s.prefix }

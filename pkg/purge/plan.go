@@ -14,7 +14,7 @@ const (
 	ActionRows   Action = "rows"   // delete its expired rows, window by window
 	ActionDrop   Action = "drop"   // every row is expired: rename, hold, check again, archive, compare, drop
 	ActionFinish Action = "finish" // a run that broke off left it renamed: check again, then drop or put back
-	ActionKeep   Action = "keep"   // nothing in it is expired
+	ActionKeep   Action = "keep"   // nothing in it goes
 )
 
 // Plan is what a run does: the value that is shown is the value that is executed (invariant 11).
@@ -33,6 +33,15 @@ type Plan struct {
 	// Horizon says, for each biz_type that loses rows, up to when the ledger's memory will not be complete any more.
 	Horizon []HorizonChange `json:"horizon"`
 	Rows    int64           `json:"rows"` // that go, all together
+	// Legacy marks a ledger made by someone else, described by a column map: its rows are deleted, its tables never dropped.
+	Legacy bool `json:"legacy,omitempty"`
+	// RowsOnly says that no month is to be dropped.
+	RowsOnly bool `json:"rows_only,omitempty"`
+
+	scheme    partition.Scheme
+	zone      *time.Location
+	retention time.Duration // of a ledger without an expiry column
+	catalog   bool          // there is one, and it keeps the horizon
 }
 
 // MonthPlan is what happens to one table.
@@ -41,10 +50,15 @@ type MonthPlan struct {
 	Action Action          `json:"action"`
 	Rows   int64           `json:"rows"` // that go
 	Kept   int64           `json:"kept"` // that stay: not expired; the server's estimate where nothing goes
-	// Odd counts rows created after the cutoff: they are reported and never touched (hazard P18).
+	// Odd counts rows that are past their expiry although they were created after the cutoff, and rows that were created after
+	// the database's now: they are reported and never touched (hazard P18).
 	Odd     int64    `json:"created_after_cutoff"`
 	Bytes   int64    `json:"bytes"` // the table's size by the server's estimate
 	Windows []Window `json:"windows"`
+	// PutBack says that a table that was left renamed gets its name back, since not all of it goes; then its expired rows go.
+	PutBack bool `json:"put_back,omitempty"`
+	// Note says what is wrong with the table, if anything is.
+	Note string `json:"note,omitempty"`
 }
 
 // Window is a slice of a table by expiry, [From, To).

@@ -35,11 +35,16 @@ func (s Selection) expiryColumn() (name string, plus time.Duration) {
 
 // Where is the condition, ready to follow WHERE. It compares bare columns with literals, so that an index serves it.
 func (s Selection) Where() string {
+	return s.whereExpiry() + " AND " + mysqlx.Quote(s.Columns.CreateTime) + " <= " + literal(s.Cutoff)
+}
+
+// whereExpiry is its part that bounds the expiry.
+func (s Selection) whereExpiry() string {
 	column, plus := s.expiryColumn()
 	column = mysqlx.Quote(column)
 	where := column + " < " + literal(s.To.Add(-plus))
 	if !s.From.IsZero() {
 		where = column + " >= " + literal(s.From.Add(-plus)) + " AND " + where
 	}
-	return where + " AND " + mysqlx.Quote(s.Columns.CreateTime) + " <= " + literal(s.Cutoff)
+	return where
 }

@@ -1,6 +1,9 @@
 package replay
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Record is one message as the broker keeps it. A nil Key or Value is null (a nil Value is a tombstone), an empty one is
 // present and empty.
@@ -26,3 +29,6 @@ type Position struct {
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
 }
+
+// String is topic[partition]@offset.
+func (p Position) String() string { return fmt.Sprintf("%s[%d]@%d", p.Topic, p.Partition, p.Offset) }

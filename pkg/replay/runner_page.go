@@ -80,7 +80,7 @@ func (x *execution) collect(records []Record) (entries []entry, used int, err er
 		e.item.Record = records[i]
 		if err != nil {
 			if _, ok := errors.AsType[*InvalidError](err); !ok {
-				return nil, i, fmt.Errorf("read the record at %s: %w", describe(position(&records[i])), err)
+				return nil, i, fmt.Errorf("read the record at %s: %w", position(&records[i]), err)
 			}
 			e.decided = true
 			e.verdict = Verdict{Outcome: OutcomeInvalid, Class: Held, Reason: err.Error()}
@@ -146,5 +146,3 @@ func (x *execution) endHandler(ctx context.Context, err error) error {
 func position(r *Record) *Position {
 	return &Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
 }
-
-func describe(p *Position) string { return fmt.Sprintf("%s[%d]@%d", p.Topic, p.Partition, p.Offset) }

@@ -91,7 +91,7 @@ func TestResumedRunsLoseNothing(t *testing.T) {
 			for _, r := range records {
 				got, ok := outcome[*position(&r)]
 				if !ok || got == OutcomeInFlight {
-					t.Fatalf("record %s of key %s was lost: %q", describe(position(&r)), r.Value, got)
+					t.Fatalf("record %s of key %s was lost: %q", position(&r), r.Value, got)
 				}
 				if _, ran := ledger.rows[string(r.Value)]; !ran && string(r.Value) != "bad" {
 					t.Fatalf("key %s never ran", r.Value)

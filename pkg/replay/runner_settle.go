@@ -46,7 +46,7 @@ func (x *execution) settleStop(ctx context.Context, p *PartitionReport, e *entry
 		return err
 	}
 	at := position(&e.item.Record)
-	return x.end(StopHandler, fmt.Errorf("record %s: %w", describe(at), e.verdict.Stop), at, e.verdict.Reason)
+	return x.end(StopHandler, fmt.Errorf("record %s: %w", at, e.verdict.Stop), at, e.verdict.Reason)
 }
 
 // keepOpen makes a resumed run begin at offset at the latest.
@@ -116,7 +116,7 @@ func (x *execution) judge(item *Item, v Verdict) (Verdict, error) {
 	out := Verdict{Outcome: OutcomeAbsorbedLedger, Class: Absorbed, By: by, InRange: true, Degraded: v.Degraded}
 	if first.hasPrint && len(item.Fingerprint) > 0 && shortPrint(item.Fingerprint) != first.print {
 		out.Outcome, out.Class = OutcomeConflict, Held
-		out.Reason = "same key, other fingerprint than " + describe(by) + " of this range"
+		out.Reason = "same key, other fingerprint than " + by.String() + " of this range"
 	}
 	return out, nil
 }

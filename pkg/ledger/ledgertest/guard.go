@@ -50,6 +50,8 @@ func guardTests() map[string]guardTest {
 		"stale list of months":                 staleMonths,
 		"horizon raised at every step":         horizonRaised,
 		"held and moving months are probed":    heldMonths,
+		"held month that was dropped":          droppedMonth,
+		"moving month that is nowhere":         lostMonth,
 		"rehearsal leaves nothing":             rehearsal,
 		"lost COMMIT reply":                    lostCommitReply,
 		"other time zone is refused":           otherZone,

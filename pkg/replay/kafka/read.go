@@ -135,17 +135,15 @@ func convert(in []*kgo.Record, end int64) []replay.Record {
 	}
 	out := make([]replay.Record, len(in))
 	for i, r := range in {
-		out[i] = replay.Record{
-			Topic:     r.Topic,
-			Partition: r.Partition,
-			Offset:    r.Offset,
-			Timestamp: r.Timestamp.UTC(),
-			Key:       r.Key,
-			Value:     r.Value,
-			Headers:   headers(r.Headers),
-		}
+		out[i] = convertOne(r)
 	}
 	return out
+}
+
+func convertOne(r *kgo.Record) replay.Record {
+	return replay.Record{
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UTC(), Key: r.Key, Value: r.Value, Headers: headers(r.Headers),
+	}
 }
 
 func headers(in []kgo.RecordHeader) []replay.Header {

@@ -1,0 +1,316 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/idemctl/idemctl/pkg/replay"
+	"github.com/idemctl/idemctl/pkg/replay/kafka"
+)
+
+// The values of --from.
+const (
+	fromStart = "start"
+	fromEnd   = "end"
+)
+
+type consumeOptions struct {
+	guardFlags
+
+	group            string
+	instanceID       string
+	bizType          string
+	from             choiceFlag
+	batch            int
+	untilEnd         bool
+	sessionTimeout   durationFlag
+	rebalanceTimeout durationFlag
+	stall            durationFlag
+	listen           string
+}
+
+func newConsumeCmd(a *app) *cobra.Command {
+	var opts consumeOptions
+	cmd := &cobra.Command{
+		Use:   "consume TOPIC --group GROUP",
+		Short: "Consume a topic through its guarded handlers",
+		Long: `Consume a topic as a member of a consumer group, through every handler that is
+configured for it (or that of --biz-type), until it is told to stop. Run it
+several times with one group to share the partitions.
+
+An offset is committed only when its message and all before it are done: each
+handler has executed or absorbed it, or it is parked (a dead letter written and
+acknowledged). A message that another owner holds, and a server that is away,
+hold their partition and no other. A partition that moves to another member
+stops between two batches.
+
+With --listen, /metrics is for Prometheus, and /healthz answers 503 when a
+partition with work has made no progress for --stall.
+
+Exit status:
+  0    every record executed or absorbed (--until-end)` + exitHelp(`  4    incomplete: a record was parked, or held back when it stopped`),
+		Example: `  idemctl consume order-paid --group coupons
+  idemctl consume order-paid --group coupons --until-end
+  idemctl consume order-paid --group coupons --listen 127.0.0.1:9464`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runConsume(cmd.Context(), a, &opts, args[0]) },
+	}
+	opts.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// AddFlags declares the command's flags.
+func (o *consumeOptions) AddFlags(fs *pflag.FlagSet) {
+	o.guardFlags.AddFlags(fs)
+	o.from = choiceFlag{value: fromStart, allowed: []string{fromStart, fromEnd}}
+	o.sessionTimeout = durationFlag(kafka.DefaultSessionTimeout)
+	o.rebalanceTimeout = durationFlag(kafka.DefaultRebalanceTimeout)
+	o.stall = durationFlag(5 * time.Minute) //nolint:mnd // the documented default: above two leases of the usual length
+	fs.StringVar(&o.group, "group", "", "consumer `GROUP` to join")
+	fs.StringVar(&o.instanceID, "instance-id", "", "`ID` of a static member, which may restart without a rebalance")
+	fs.StringVar(&o.bizType, "biz-type", "", "only the handler of this `BIZ_TYPE`")
+	fs.Var(&o.from, "from", "`WHERE` a partition without a committed offset begins: start or end")
+	fs.IntVar(&o.batch, "batch", kafka.DefaultBatch, "records of a partition in one transaction; 1: one at a time")
+	fs.BoolVar(&o.untilEnd, "until-end", false, "stop when the group has consumed what the topic holds now")
+	fs.Var(&o.sessionTimeout, "session-timeout", "how long the group waits for a member that is silent")
+	fs.Var(&o.rebalanceTimeout, "rebalance-timeout", "how long the group waits for a member to give partitions up")
+	fs.Var(&o.stall, "stall", "time without progress after which /healthz complains")
+	fs.StringVar(&o.listen, "listen", "", "`ADDRESS` for /metrics and /healthz, host:port")
+}
+
+func (o *consumeOptions) check() error {
+	switch {
+	case o.group == "":
+		return usageErrorf("consume: --group is missing: the group whose offsets are committed")
+	case o.batch < 1 || o.batch > maxBatch:
+		return usageErrorf("--batch %d: expected 1 to %d", o.batch, maxBatch)
+	}
+	return nil
+}
+
+// maxBatch bounds a transaction: its locks are held until the last effect has run.
+const maxBatch = 1000
+
+func runConsume(ctx context.Context, a *app, opts *consumeOptions, topic string) error {
+	if err := opts.check(); err != nil {
+		return err
+	}
+	job, err := newConsumeJob(ctx, a, opts, topic)
+	if err != nil {
+		return err
+	}
+	finish, err := a.record(ctx, job.plan)
+	if err != nil {
+		return err
+	}
+	err = job.run(ctx)
+	result := job.monitor.result()
+	finish(resultWord(err), result.Handlers)
+	if perr := a.Print(result.render()); perr != nil {
+		return errors.Join(err, perr)
+	}
+	if err != nil {
+		return fmt.Errorf("consume: %w", err)
+	}
+	if !result.complete() {
+		return exitStatus(exitIncomplete)
+	}
+	return nil
+}
+
+// consumeJob is a consumer that is ready to join its group.
+type consumeJob struct {
+	app      *app
+	opts     *consumeOptions
+	plan     consumePlan
+	monitor  *consumeMonitor
+	consumer *kafka.Consumer
+}
+
+// consumePlan is what is recorded of a run.
+type consumePlan struct {
+	Topic    string          `json:"topic"`
+	Group    string          `json:"group"`
+	Batch    int             `json:"batch"`
+	Handlers []string        `json:"handlers"`
+	Deadline string          `json:"deadline"`
+	Until    map[int32]int64 `json:"until,omitempty"`
+}
+
+func newConsumeJob(ctx context.Context, a *app, opts *consumeOptions, topic string) (*consumeJob, error) {
+	cfg, err := a.Config()
+	if err != nil {
+		return nil, err
+	}
+	handlers, err := cfg.HandlersOf(topic, opts.bizType)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(handlers) == 0:
+		return nil, cfg.noHandler(topic, opts.bizType)
+	}
+	job := &consumeJob{app: a, opts: opts, monitor: newConsumeMonitor(topic, opts.group)}
+	deadline, err := opts.deadline(cfg, handlers)
+	if err != nil {
+		return nil, err
+	}
+	job.plan = consumePlan{Topic: topic, Group: opts.group, Batch: opts.batch, Deadline: deadline.String()}
+	letters, err := a.deadLetters(ctx, handlers)
+	if err != nil {
+		return nil, err
+	}
+	gate := replay.GateOptions{Observe: job.monitor.observe, Deadline: deadline}
+	if letters != nil {
+		gate.Park = letters.Park
+	}
+	for _, h := range handlers {
+		job.plan.Handlers = append(job.plan.Handlers, h.Name)
+		gh, err := a.gateHandler(ctx, opts, h)
+		if err != nil {
+			return nil, err
+		}
+		gh.Handler = job.monitor.timed(h.Name, gh.Handler)
+		gate.Handlers = append(gate.Handlers, gh)
+	}
+	g, err := replay.NewGate(gate)
+	if err != nil {
+		return nil, fmt.Errorf("consume: %w", err)
+	}
+	return job, job.openConsumer(ctx, g, topic)
+}
+
+// deadline bounds one call of a handler, so that a batch ends before its leases do, and before the group stops waiting for
+// the partition (hazard G21).
+func (o *consumeOptions) deadline(cfg *Config, handlers []Handler) (time.Duration, error) {
+	const share = 4 // a quarter is left for what comes before and after
+	bound := min(cfg.Redis.Lease, time.Duration(o.rebalanceTimeout)/time.Duration(len(handlers)))
+	bound -= bound / share
+	for i := range handlers {
+		h := &handlers[i]
+		if need := h.HandlerP99 * time.Duration(o.batch); need > bound {
+			return 0, usageErrorf("handlers.%s.handler_p99 %s times --batch %d is %s, more than the %s that lease and rebalance timeout leave a batch: lower --batch",
+				h.Name, formatDuration(h.HandlerP99), o.batch, formatDuration(need), formatDuration(bound))
+		}
+	}
+	return bound, nil
+}
+
+// deadLetters opens the writer of dead letters if any handler has a topic for them, which must be there.
+func (a *app) deadLetters(ctx context.Context, handlers []Handler) (*kafka.DeadLetters, error) {
+	var letters *kafka.DeadLetters
+	for i := range handlers {
+		h := &handlers[i]
+		if h.DeadLetter == "" {
+			a.log().Warn("no dead_letter is configured: a record that may not pass holds its partition", "handler", h.Name)
+			continue
+		}
+		if letters == nil {
+			cfg, err := a.KafkaConfig()
+			if err != nil {
+				return nil, err
+			}
+			if letters, err = kafka.OpenDeadLetters(cfg); err != nil {
+				return nil, usageErrorf("kafka: %w", err)
+			}
+			a.closeLater(closerFunc(letters.Close))
+		}
+		if err := letters.Check(ctx, h.DeadLetter); err != nil {
+			return nil, fmt.Errorf("handlers.%s.dead_letter: %w", h.Name, err)
+		}
+	}
+	return letters, nil
+}
+
+func (a *app) gateHandler(ctx context.Context, opts *consumeOptions, h Handler) (replay.GateHandler, error) {
+	effect, err := a.effect(h, replay.ModeExecute)
+	if err != nil {
+		return replay.GateHandler{}, err
+	}
+	extractor, err := a.extractor(h, effect)
+	if err != nil {
+		return replay.GateHandler{}, err
+	}
+	guard, err := a.openGuard(ctx, opts.guardOptions(false), h, replay.ModeExecute, effect)
+	if err != nil {
+		return replay.GateHandler{}, err
+	}
+	return replay.GateHandler{
+		Name: h.Name, Extractor: extractor, MaxAttempts: h.MaxAttempts, DeadLetter: h.DeadLetter,
+		Handler: &guardHandler{guard: guard, effect: effect, mode: replay.ModeExecute, bizType: h.BizType},
+	}, nil
+}
+
+func (j *consumeJob) openConsumer(ctx context.Context, gate *replay.Gate, topic string) error {
+	base, err := j.app.KafkaConfig()
+	if err != nil {
+		return err
+	}
+	if base.Logger == nil {
+		base.Logger = j.app.log()
+	}
+	cfg := kafka.ConsumerConfig{
+		Config: base, Group: j.opts.group, Topic: topic, InstanceID: j.opts.instanceID, FromEnd: j.opts.from.value == fromEnd, Batch: j.opts.batch,
+		SessionTimeout: time.Duration(j.opts.sessionTimeout), RebalanceTimeout: time.Duration(j.opts.rebalanceTimeout),
+		GivenUp: j.monitor.forget, Now: j.app.now,
+	}
+	if j.opts.untilEnd {
+		if cfg.Until, err = j.ends(ctx, topic); err != nil {
+			return err
+		}
+		j.plan.Until = cfg.Until
+	}
+	if j.consumer, err = kafka.OpenConsumer(cfg, gate); err != nil {
+		return usageErrorf("kafka: %w", err)
+	}
+	return nil
+}
+
+// ends are the topic's ends now.
+func (j *consumeJob) ends(ctx context.Context, topic string) (map[int32]int64, error) {
+	client, err := j.app.Kafka(nil)
+	if err != nil {
+		return nil, err
+	}
+	all, err := replay.ParseRange("start", j.app.now(), time.UTC)
+	if err != nil {
+		return nil, err
+	}
+	bounds, err := client.Resolve(ctx, topic, nil, all)
+	if err != nil {
+		return nil, fmt.Errorf("consume: %w", err)
+	}
+	until := make(map[int32]int64, len(bounds))
+	for _, b := range bounds {
+		until[b.Partition] = b.End
+	}
+	return until, nil
+}
+
+// run consumes until the end, and serves the monitor meanwhile.
+func (j *consumeJob) run(ctx context.Context) error {
+	stop, err := j.monitor.serve(ctx, j.opts.listen, j.consumer, j.health)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	j.app.log().Info("consuming", "topic", j.plan.Topic, "group", j.plan.Group, "handlers", j.plan.Handlers, "deadline", j.plan.Deadline)
+	return j.consumer.Run(ctx)
+}
+
+// health names the partitions that have work and have not got on for too long (hazard G21).
+func (j *consumeJob) health() []kafka.PartitionState {
+	var stalled []kafka.PartitionState
+	for _, s := range j.consumer.States() {
+		if s.Waiting > 0 && j.app.now().Sub(s.Progress) > time.Duration(j.opts.stall) {
+			stalled = append(stalled, s)
+		}
+	}
+	return stalled
+}
+
+var _ kafka.Passage = (*replay.Gate)(nil)

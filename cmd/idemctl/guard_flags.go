@@ -1,0 +1,49 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/idemctl/idemctl/pkg/ledger"
+)
+
+// The values of --phantom and --beyond-horizon.
+const (
+	policyHold    = "hold"
+	policyExecute = "execute"
+)
+
+// guardFlags say what a guard does with messages that it could run but cannot prove new.
+type guardFlags struct {
+	phantom        choiceFlag
+	beyondHorizon  choiceFlag
+	foreignWriters bool
+}
+
+// guardOptions are those of a guard that a command opens.
+type guardOptions struct {
+	phantom, beyondHorizon ledger.Policy
+	foreignWriters         bool
+	// alwaysLook asks the ledger even where this ledger's own COMPLETED would do.
+	alwaysLook bool
+}
+
+// AddFlags declares the flags.
+func (o *guardFlags) AddFlags(fs *pflag.FlagSet) {
+	for _, c := range []*choiceFlag{&o.phantom, &o.beyondHorizon} {
+		*c = choiceFlag{value: policyHold, allowed: []string{policyHold, policyExecute}}
+	}
+	fs.Var(&o.phantom, "phantom", "`POLICY` for a COMPLETED marker without a ledger row: hold or execute")
+	fs.Var(&o.beyondHorizon, "beyond-horizon", "`POLICY` for a message older than the ledger's memory: hold or execute")
+	fs.BoolVar(&o.foreignWriters, "accept-foreign-writers", false, "execute although other services write this biz_type's rows without looking into other months")
+}
+
+func (o *guardFlags) guardOptions(alwaysLook bool) guardOptions {
+	return guardOptions{phantom: policy(o.phantom), beyondHorizon: policy(o.beyondHorizon), foreignWriters: o.foreignWriters, alwaysLook: alwaysLook}
+}
+
+func policy(c choiceFlag) ledger.Policy {
+	if c.value == policyExecute {
+		return ledger.Run
+	}
+	return ledger.Hold
+}

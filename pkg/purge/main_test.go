@@ -1,0 +1,10 @@
+package purge_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/idemctl/idemctl/internal/testenv"
+)
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }

@@ -1,0 +1,198 @@
+package kafka
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/idemctl/idemctl/pkg/replay"
+)
+
+// queued is a record that waits for its turn.
+type queued struct {
+	pending *replay.Pending
+	record  *kgo.Record
+}
+
+// worker takes the records of one partition, in order, through the passage.
+type worker struct {
+	consumer  *Consumer
+	partition int32
+	stopping  chan struct{} // closed: no other batch is begun
+	done      chan struct{} // closed: the worker has ended
+	wake      chan struct{} // something was delivered
+	once      sync.Once
+
+	mu     sync.Mutex
+	queue  []queued
+	paused bool
+	state  PartitionState
+}
+
+// PartitionState is how one partition of the member is doing.
+type PartitionState struct {
+	Partition int32 `json:"partition"`
+	// Next is the offset behind the last one that has passed; -1: none has yet.
+	Next int64 `json:"next"`
+	// HighWatermark is the log's end as the last fetch saw it; -1 before the first.
+	HighWatermark int64 `json:"high_watermark"`
+	// Waiting counts records that were read and have not passed.
+	Waiting int `json:"waiting"`
+	// Busy is when the batch under way began; zero: none is.
+	Busy time.Time `json:"busy,omitzero"`
+	// Progress is when a record last passed, or the queue was last empty.
+	Progress time.Time `json:"progress"`
+	// Held says why the first record waiting was not let pass the last time; empty: it was not tried, or nothing waits.
+	Held string `json:"held,omitempty"`
+	// Tries counts the tries of it so far.
+	Tries int `json:"tries,omitempty"`
+}
+
+func newWorker(c *Consumer, partition int32) *worker {
+	return &worker{
+		consumer: c, partition: partition, stopping: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1),
+		state: PartitionState{Partition: partition, Next: -1, HighWatermark: -1, Progress: c.cfg.Now()},
+	}
+}
+
+// halt has the worker end after the batch it is at.
+func (w *worker) halt() { w.once.Do(func() { close(w.stopping) }) }
+
+// deliver appends records; a partition that is far ahead is not fetched from until it has caught up.
+func (w *worker) deliver(records []*kgo.Record, high int64) {
+	until, bounded := w.consumer.cfg.Until[w.partition]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.state.HighWatermark = high
+	for _, r := range records {
+		if bounded && r.Offset >= until {
+			break
+		}
+		w.queue = append(w.queue, queued{pending: w.consumer.pass.Admit(convertOne(r)), record: r})
+	}
+	if len(w.queue) >= readAhead && !w.paused {
+		w.paused = true
+		w.consumer.kgo.PauseFetchPartitions(w.topicPartition())
+	}
+	w.signal()
+}
+
+func (w *worker) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *worker) topicPartition() map[string][]int32 {
+	return map[string][]int32{w.consumer.cfg.Topic: {w.partition}}
+}
+
+// run works until halted. ctx is the client's: it ends when the client closes.
+func (w *worker) run(ctx context.Context) {
+	defer close(w.done)
+	for {
+		batch := w.take()
+		if len(batch) == 0 {
+			select {
+			case <-w.stopping:
+				return
+			case <-ctx.Done():
+				return
+			case <-w.wake:
+			}
+			continue
+		}
+		select {
+		case <-w.stopping:
+			return
+		default:
+		}
+		wait := w.pass(ctx, batch)
+		if wait <= 0 {
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-w.stopping:
+			timer.Stop()
+			return
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// take returns the next batch, which stays in the queue until it has passed.
+func (w *worker) take() []queued {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.queue[:min(len(w.queue), w.consumer.cfg.Batch)]
+}
+
+// pass takes a batch through the passage, marks what has passed, and returns how long to wait before the next try. The
+// batch is brought to its end also when the partition is being given up: a boundary between messages is between batches.
+func (w *worker) pass(ctx context.Context, batch []queued) time.Duration {
+	w.mu.Lock()
+	w.state.Busy = w.consumer.cfg.Now()
+	w.mu.Unlock()
+	pending := make([]*replay.Pending, len(batch))
+	for i := range batch {
+		pending[i] = batch[i].pending
+	}
+	n, wait := w.consumer.pass.Pass(context.WithoutCancel(ctx), pending)
+	if n > 0 {
+		w.consumer.kgo.MarkCommitRecords(batch[n-1].record)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := &w.state
+	s.Busy = time.Time{}
+	if n > 0 {
+		s.Next = batch[n-1].record.Offset + 1
+		clear(w.queue[:n])
+		w.queue = w.queue[n:]
+		s.Tries = 0
+	}
+	if n > 0 || len(w.queue) == 0 {
+		s.Progress = w.consumer.cfg.Now()
+	}
+	if s.Held = wait.Reason; wait.After > 0 {
+		s.Tries++
+	}
+	if w.paused && len(w.queue) < readAhead/2 {
+		w.paused = false
+		w.consumer.kgo.ResumeFetchPartitions(w.topicPartition())
+	}
+	if wait.Err != nil {
+		w.consumer.cfg.Logger.Warn("held", "topic", w.consumer.cfg.Topic, "partition", w.partition, "reason", wait.Reason, "again_in", wait.After.String())
+	}
+	return wait.After
+}
+
+func (w *worker) snapshot() PartitionState {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.state
+	s.Waiting = len(w.queue)
+	return s
+}
+
+// States are those of the partitions that the member has now, in no order.
+func (c *Consumer) States() []PartitionState {
+	c.mu.Lock()
+	workers := make([]*worker, 0, len(c.workers))
+	for _, w := range c.workers {
+		workers = append(workers, w)
+	}
+	c.mu.Unlock()
+	states := make([]PartitionState, len(workers))
+	for i, w := range workers {
+		states[i] = w.snapshot()
+	}
+	return states
+}
