@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -79,7 +80,7 @@ func (r *inspectResult) render(format render.Format) render.Result {
 func addInspected(t *render.Table, orderID string, k *inspect.Key) {
 	marker, ttl := "", ""
 	if k.Marker != nil {
-		marker, ttl = k.Marker.Value, fmt.Sprint(k.Marker.TTLMillis)
+		marker, ttl = k.Marker.Value, strconv.FormatInt(k.Marker.TTLMillis, 10)
 	}
 	rows := k.Rows
 	if len(rows) == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -85,10 +86,10 @@ func (r *partitionRotateResult) render() render.Result {
 	notes := []string{`COMPLETED markers written before no longer absorb a message alone: each costs a
 look into the ledger, until it expires or is written again.`}
 	if r.Report == nil {
-		t.Add(r.Plan.LedgerID, "a new one", fmt.Sprint(r.Plan.Generation))
+		t.Add(r.Plan.LedgerID, "a new one", strconv.FormatInt(r.Plan.Generation, 10))
 		notes = append(notes, "This is the plan; nothing was changed. Add --execute to do it.")
 	} else {
-		t.Add(r.Report.OldLedgerID, r.Report.LedgerID, fmt.Sprint(r.Report.Generation))
+		t.Add(r.Report.OldLedgerID, r.Report.LedgerID, strconv.FormatInt(r.Report.Generation, 10))
 	}
 	return render.Result{Value: r, Tables: []render.Table{t}, Notes: notes}
 }

@@ -76,11 +76,10 @@ type purgeArchivesResult struct {
 func (r *purgeArchivesResult) render() render.Result {
 	out := render.Result{Value: r, Lines: []any{}}
 	t := render.Table{Columns: []render.Column{
-		{Name: "file", Shrink: true, Min: 24}, {Name: "state"}, {Name: "rows", Align: render.Right, Number: true},
-		{Name: "size", Align: render.Right}, {Name: "created"},
+		{Name: "archive", Shrink: true, Min: 24}, {Name: "state"}, {Name: "rows", Align: render.Right, Number: true}, {Name: "size", Align: render.Right},
 	}}
 	for _, i := range r.Archives {
-		state, rows, size, created := "verified", "", "-", "-"
+		state, rows, size := "verified", "", "-"
 		switch {
 		case i.Fault != "":
 			state = string(i.Fault)
@@ -88,9 +87,9 @@ func (r *purgeArchivesResult) render() render.Result {
 			state = "not verified"
 		}
 		if m := i.Manifest; m != nil {
-			rows, size, created = strconv.FormatInt(m.Rows, 10), byteSize(m.Bytes), dayOf(m.CreatedAt)
+			rows, size = strconv.FormatInt(m.Rows, 10), byteSize(m.Bytes)
 		}
-		t.Add(i.File, state, rows, size, created)
+		t.Add(i.Name(), state, rows, size)
 		out.Lines = append(out.Lines, i)
 		if i.Fault != "" {
 			out.Notes = append(out.Notes, wrap(fmt.Sprintf("%s: %s: %s", render.Text(i.File), i.Fault, render.Text(i.Detail)), render.DefaultWidth))

@@ -26,9 +26,9 @@ func newPurgeRestoreCmd(a *app) *cobra.Command {
 		Use:   "restore FILE",
 		Short: "Bring an archive's rows back into a table",
 		Long: `Bring the rows of an archive back: into the month they came from, or into the
-table named by --into. FILE is either of the archive's two files. The archive is
-verified first, every byte of it. Without --execute the plan is printed and
-nothing is changed.
+table named by --into. FILE is either of the archive's two files, or what their
+names share. The archive is verified first, every byte of it. Without --execute
+the plan is printed and nothing is changed.
 
 Restored rows keep their create_time and expire after a whole retention from
 now, so that the next purge leaves them. A row that is there already stays as it

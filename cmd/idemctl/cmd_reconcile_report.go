@@ -47,7 +47,7 @@ func (r *reconcileResult) render(opts *reconcileOptions) render.Result {
 	for i := range r.Report.Findings {
 		f := &r.Report.Findings[i]
 		r.Commands[f.Kind] = mendCommand(f, opts.again)
-		t.Add(string(f.Kind), string(f.Severity), strconv.FormatInt(f.Count, 10), f.Means)
+		t.Add(string(f.Kind), string(f.Severity), strconv.FormatInt(f.Count, 10), inShort(f.Kind))
 		notes = append(notes, findingNotes(f, r.Commands[f.Kind])...)
 	}
 	out := render.Result{Value: r, Lines: []any{r}, Notes: append(notes, r.summary()...)}
@@ -58,6 +58,39 @@ func (r *reconcileResult) render(opts *reconcileOptions) render.Result {
 		out.Tables = append(out.Tables, fixTable(r.Fix))
 	}
 	return out
+}
+
+// inShort says in a few words what a kind means. They fit beside the numbers in 80 columns.
+func inShort(k reconcile.Kind) string {
+	switch k {
+	case reconcile.Phantom:
+		return "marked done, not in ledger: dropped"
+	case reconcile.Twice:
+		return "rows in two tables: may have run twice"
+	case reconcile.FingerprintMismatch:
+		return "two contents of one key, both \"done\""
+	case reconcile.ForeignLedger:
+		return "marked done, not by this ledger"
+	case reconcile.Stuck:
+		return "a lease that does not end in time"
+	case reconcile.Abandoned:
+		return "its owner has died, no row"
+	case reconcile.StaleProcessing:
+		return "in the ledger, not marked done"
+	case reconcile.Immortal:
+		return "marked done for ever"
+	case reconcile.OutlivesEntry:
+		return "marked done beyond the entry's expiry"
+	case reconcile.Malformed:
+		return "no marker at all"
+	case reconcile.AlienKey:
+		return "not of the key template"
+	case reconcile.Unremembered:
+		return "older than the ledger's memory"
+	case reconcile.Cold:
+		return "in the ledger, marker lost"
+	}
+	return k.Means()
 }
 
 // mendCommand is what to type next about a finding.

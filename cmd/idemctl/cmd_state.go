@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -142,20 +141,4 @@ func ageText(d time.Duration) string {
 		return formatDuration(d.Truncate(time.Minute))
 	}
 	return formatDuration(d.Truncate(day))
-}
-
-// stateError gives an error of a state machine its exit status: what the operator typed is at fault, or the order's state.
-func stateError(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	err = fmt.Errorf("%s: %w", what, err)
-	var moved *ledger.TransitionError
-	switch {
-	case errors.As(err, &moved): // the order's state is no mistake of the command line
-		return err
-	case errors.Is(err, ledger.ErrIllegalTransition), errors.Is(err, ledger.ErrKey), errors.Is(err, ledger.ErrMachine):
-		return withStatus(exitUsage, err)
-	}
-	return err
 }

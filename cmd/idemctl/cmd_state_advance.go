@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -107,7 +108,6 @@ type stateAdvanceResult struct {
 }
 
 func runStateAdvance(ctx context.Context, a *app, orderID string, opts stateAdvanceOptions) error {
-	const what = "state advance"
 	cfg, err := a.Config()
 	if err != nil {
 		return err
@@ -127,18 +127,18 @@ func runStateAdvance(ctx context.Context, a *app, orderID string, opts stateAdva
 	}
 	// Before any server is asked: what the machine does not have is a mistake of typing.
 	if err := ledger.ValidateOrderID(orderID); err != nil {
-		return stateError(what, err)
+		return advanceError(err)
 	}
 	if err := spec.Check(plan.Transition); err != nil {
-		return stateError(what, err)
+		return advanceError(err)
 	}
 	machine, err := a.stateMachine(ctx, spec, plan.Who)
 	if err != nil {
-		return stateError(what, err)
+		return advanceError(err)
 	}
 	seen, err := machine.Classify(ctx, plan.key(), plan.Transition)
 	if err != nil {
-		return stateError(what, err)
+		return advanceError(err)
 	}
 	plan.Current, plan.outcome = seen.State, seen.Outcome
 	if err := plan.refuseLate(&seen); err != nil {
@@ -189,7 +189,9 @@ func (a *app) advance(ctx context.Context, machine *ledger.StateMachine, plan *s
 		return nil, err
 	}
 	res, err := machine.Advance(ctx, plan.key(), ledger.StateStep{Transition: plan.Transition, Why: plan.Why})
-	if err == nil {
+	if err != nil {
+		err = advanceError(err)
+	} else {
 		err = plan.refuseLate(&res)
 	}
 	rep := &stateAdvanceReport{Outcome: res.Outcome.String(), State: res.State}
@@ -198,12 +200,20 @@ func (a *app) advance(ctx context.Context, machine *ledger.StateMachine, plan *s
 	}
 	finish(resultWord(err), rep)
 	if err != nil {
-		if res.Outcome == ledger.StateLate {
-			return nil, err
-		}
-		return nil, stateError("state advance", err)
+		return nil, err
 	}
 	return rep, nil
+}
+
+// advanceError gives an error of a state machine its exit status: what the operator typed is at fault, or the order's state.
+func advanceError(err error) error {
+	_, elsewhere := errors.AsType[*ledger.TransitionError](err)
+	typed := errors.Is(err, ledger.ErrIllegalTransition) && !elsewhere || errors.Is(err, ledger.ErrKey)
+	err = fmt.Errorf("state advance: %w", err)
+	if typed {
+		return withStatus(exitUsage, err)
+	}
+	return err
 }
 
 // operator is who works at this terminal.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -144,7 +145,7 @@ func (r *stuckResult) render() render.Result {
 	}}
 	unknown := false
 	for _, g := range r.Groups {
-		groups.Add(g.BizType, g.State, fmt.Sprint(g.Orders))
+		groups.Add(g.BizType, g.State, strconv.FormatInt(g.Orders, 10))
 		unknown = unknown || g.Unknown
 	}
 	now := r.Cutoff.Add(r.older)

@@ -21,7 +21,10 @@ func (m *MachineConfig) spec() (ledger.MachineSpec, error) {
 			return ledger.MachineSpec{}, err
 		}
 		spec := ledger.MachineSpec{BizType: m.BizType, States: m.States, Transitions: transitions, Terminal: m.Terminal}
-		return spec, spec.Validate()
+		if err := spec.Validate(); err != nil {
+			return ledger.MachineSpec{}, err
+		}
+		return spec, nil
 	}
 	if m.BizType != "" || len(m.States)+len(m.Transitions)+len(m.Terminal) > 0 {
 		return ledger.MachineSpec{}, errMachineTwice

@@ -42,7 +42,7 @@ func (g *globalFlags) addTo(fs *pflag.FlagSet) {
 	fs.Var((*levelFlag)(&g.logLevel), "log-level", "lowest `LEVEL` to log: debug, info, warn or error")
 	fs.Var((*durationFlag)(&g.connectTimeout), "connect-timeout", "bound of every first contact with a server")
 	fs.BoolVar(&g.wait, "wait", false, "wait for another run's lock instead of ending with exit status 5")
-	fs.BoolVarP(&g.quiet, "quiet", "q", false, "no progress on stderr")
+	fs.BoolVarP(&g.quiet, "quiet", "q", false, "no progress on stderr; from a job for cron, no word when all is well")
 }
 
 // pathFlag is a path on the command line. It refuses what looks like a flag: `--archive --execute` forgot the folder, and

@@ -137,7 +137,7 @@ func (j *purgeJob) execute(ctx context.Context) error {
 
 // untouched says that a run that ended with an error had not begun with anything: the error says all there is to say.
 func untouched(r *purge.Report) bool {
-	return len(r.Horizon) == 0 && !slices.ContainsFunc(r.Months, func(m purge.MonthReport) bool {
+	return r.Deleted == 0 && len(r.Horizon) == 0 && !slices.ContainsFunc(r.Months, func(m purge.MonthReport) bool {
 		return m.Outcome != purge.OutcomeUnfinished && m.Outcome != purge.OutcomeKept || m.Archive != "" || m.HeldAs != ""
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,8 +27,11 @@ import (
 // envKillSeed repeats a run of TestPurgeKilled.
 const envKillSeed = "IDEMCTL_TEST_KILL_SEED"
 
-// kills is how often a purge is killed on one server.
-const kills = 30
+// A ledger is filled and purged so many times, and each of these purges killed so many times.
+const (
+	killRounds = 3
+	kills      = 12
+)
 
 // The real program is killed by SIGKILL at random points, many times over, and run again until it ends by itself. At every
 // such point: no live row is missing, what is gone is in an archive that verifies, and lies below the horizon. In the end:
@@ -45,12 +49,24 @@ func TestPurgeKilled(t *testing.T) {
 	for _, server := range testenv.Databases(t) {
 		t.Run(server.Name, func(t *testing.T) {
 			t.Parallel()
-			k := newKillCase(t, server.Schema(t), rand.New(rand.NewPCG(seed, 1)))
-			for i := range kills {
-				k.kill(t, i)
-				k.check(t)
+			random := rand.New(rand.NewPCG(seed, 1))
+			killed := 0
+			for round := range killRounds {
+				k := newKillCase(t, server.Schema(t), random)
+				for i := range kills {
+					point, dead := k.kill(t, i)
+					t.Logf("round %d, kill %d %s: %s", round, i, point, k.check(t))
+					if !dead {
+						break // it came to its end: there is nothing left to interrupt
+					}
+					killed++
+				}
+				k.finish(t)
 			}
-			k.finish(t)
+			t.Logf("%d purges were killed", killed)
+			if killed < killRounds*kills/3 {
+				t.Errorf("only %d purges were killed before their end: this test has become too weak", killed)
+			}
 		})
 	}
 }
@@ -66,8 +82,6 @@ type killCase struct {
 	current partition.Month
 	live    map[string]time.Time // biz_type and order_id → create_time
 	expired map[string]time.Time
-	killed  int
-	ended   int
 }
 
 func rowKey(biz, order string) string { return biz + "/" + order }
@@ -115,7 +129,7 @@ func (k *killCase) seed(t *testing.T, now time.Time, ago, expired, live int) {
 			if i == 0 {
 				n = part.n - n
 			}
-			rows := seedMonth(m, now, n, part.state, biz, part.state+m.Digits())
+			rows := seedMonth(m, now, n, 30*time.Minute, part.state, biz, part.state+m.Digits())
 			for _, r := range rows {
 				part.into[rowKey(r.biz, r.order)] = r.create
 			}
@@ -127,45 +141,45 @@ func (k *killCase) seed(t *testing.T, now time.Time, ago, expired, live int) {
 }
 
 func (k *killCase) args() []string {
-	return []string{"purge", "--execute", "--wait", "-q", "--archive", k.dir, "--batch", "25", "--hold", "0"}
+	return []string{"purge", "--execute", "--wait", "-q", "--archive", k.dir, "--batch", "40", "--hold", "0"}
 }
 
-// kill starts a purge and kills it: at a request to the server, before or after the server has it, or after a while, which
-// also meets the work on files.
-func (k *killCase) kill(t *testing.T, i int) {
+// kill starts a purge and kills it: at a request to the server, before or after the server has it, any request or one of
+// those that change something, or after a while, which also meets the work on files.
+func (k *killCase) kill(t *testing.T, i int) (point string, dead bool) {
 	t.Helper()
+	const anyRequest, changes, moment = 60, 25, 100 * time.Millisecond
 	wait, send := k.command.startProcess(t, k.args()...)
 	kill := func() { send(os.Kill) }
-	point := "not at all"
-	stop := func() {}
-	if i%3 == 2 {
-		after := time.Duration(k.random.Int64N(int64(150 * time.Millisecond)))
+	stop := func() { k.proxy.killAt(killPoint{}) }
+	before := k.random.IntN(2) == 0
+	switch i % 4 {
+	case 0:
+		after := time.Duration(k.random.Int64N(int64(moment)))
 		point = "after " + after.String()
 		timer := time.AfterFunc(after, kill)
 		stop = func() { timer.Stop() }
-	} else {
-		requests, before := 1+k.random.IntN(120), k.random.IntN(2) == 0
-		point = fmt.Sprintf("at request %d, before the server has it: %v", requests, before)
-		k.proxy.killAt(requests, before, kill)
-		stop = func() { k.proxy.killAt(0, false, nil) }
+	case 1:
+		n := 1 + k.random.IntN(anyRequest)
+		point = fmt.Sprintf("at request %d, sent on: %v", n, !before)
+		k.proxy.killAt(killPoint{left: n, before: before, kill: kill})
+	default:
+		n := 1 + k.random.IntN(changes)
+		point = fmt.Sprintf("at change %d, sent on: %v", n, !before)
+		k.proxy.killAt(killPoint{left: n, changes: true, before: before, kill: kill})
 	}
 	res := wait()
 	stop()
 	k.proxy.drain()
-	switch res.code {
-	case exitDone:
-		k.ended++
-	case -1:
-		k.killed++
-	default:
+	if res.code != exitDone && res.code != -1 {
 		t.Fatalf("kill %d %s: the purge ended by itself with %d\n%s%s", i, point, res.code, res.stdout, res.stderr)
 	}
-	t.Logf("kill %d %s: %d", i, point, res.code)
+	return point, res.code == -1
 }
 
-// check holds what must be true at every moment. It takes the run's lock first: a statement of the killed run may still be
-// at work in the server.
-func (k *killCase) check(t *testing.T) {
+// check holds what must be true at every moment, and returns how far the purge is. It takes the run's lock first: a
+// statement of the killed run may still be at work in the server.
+func (k *killCase) check(t *testing.T) (state string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -214,6 +228,13 @@ func (k *killCase) check(t *testing.T) {
 			t.Fatalf("%s was never put there", key)
 		}
 	}
+	state = fmt.Sprintf("%d expired rows left", len(present)-len(k.live))
+	for _, table := range catalog.Tables {
+		if table.State != partition.Live {
+			state += fmt.Sprintf(", %s is %s", table.Name, table.State)
+		}
+	}
+	return state
 }
 
 // horizonOf is the horizon that the purge has raised, also of a biz_type that no guard has claimed yet.
@@ -304,10 +325,6 @@ func (k *killCase) archived(t *testing.T) map[string]time.Time {
 // finish lets a run come to its end and looks at what is left.
 func (k *killCase) finish(t *testing.T) {
 	t.Helper()
-	t.Logf("%d runs were killed, %d ended before", k.killed, k.ended)
-	if k.killed < kills/2 {
-		t.Errorf("only %d of %d runs were killed before their end: this test has become too weak", k.killed, kills)
-	}
 	k.command.must(t, exitDone, k.args()...)
 	k.check(t)
 	catalog, err := partition.LoadCatalog(t.Context(), k.schema.DB, k.scheme)
@@ -347,15 +364,24 @@ func (k *killCase) finish(t *testing.T) {
 	}
 }
 
+// killPoint is a request: the left-th from now, or of those that change something. left 0: none.
+type killPoint struct {
+	left    int
+	changes bool
+	before  bool // the server does not get it
+	kill    func()
+}
+
+// changing finds the requests that change rows, tables or the catalog.
+var changing = regexp.MustCompile("DELETE `|RENAME TABLE|DROP TABLE|UPDATE `t_idempotent_control`")
+
 // killProxy stands between the program and the server, counts requests, and kills at the one that was asked for.
 type killProxy struct {
 	addr   string
 	target string
 
 	mu     sync.Mutex
-	left   int
-	before bool
-	kill   func()
+	point  killPoint
 	open   int           // connections
 	closed chan struct{} // gets a word whenever one ends
 }
@@ -401,11 +427,10 @@ func (p *killProxy) count(n int) {
 	}
 }
 
-// killAt has kill called at the n-th request from now, before or after the server gets it. 0: never.
-func (p *killProxy) killAt(n int, before bool, kill func()) {
+func (p *killProxy) killAt(point killPoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.left, p.before, p.kill = n, before, kill
+	p.point = point
 }
 
 // drain waits until the server has ended the connections of a run that is gone.
@@ -421,15 +446,15 @@ func (p *killProxy) drain() {
 	}
 }
 
-// counted says whether this request is the one, whether the server gets it, and what kills.
-func (p *killProxy) counted() (hit, before bool, kill func()) {
+// counted says whether this request is the one.
+func (p *killProxy) counted(request []byte) (killPoint, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.left == 0 {
-		return false, false, nil
+	if p.point.left == 0 || p.point.changes && !changing.Match(request) {
+		return killPoint{}, false
 	}
-	p.left--
-	return p.left == 0, p.before, p.kill
+	p.point.left--
+	return p.point, p.point.left == 0
 }
 
 func (p *killProxy) serve(client net.Conn) {
@@ -451,16 +476,16 @@ func (p *killProxy) serve(client net.Conn) {
 		if err != nil {
 			break
 		}
-		hit, before, kill := p.counted()
-		if hit && before {
-			kill()
+		point, hit := p.counted(buf[:n])
+		if hit && point.before {
+			point.kill()
 			break
 		}
 		if _, err := server.Write(buf[:n]); err != nil {
 			break
 		}
 		if hit {
-			kill()
+			point.kill()
 		}
 	}
 	// The server ends its side once it has worked off what it got and sees the end of ours.

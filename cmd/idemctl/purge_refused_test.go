@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -53,9 +55,9 @@ func newPurgeCase(t *testing.T, schema *testenv.Schema) *purgeCase {
 	p.must(t, exitDone, "partition", "create", "--ahead", "0", "--from", oldest.String(),
 		"--memory-since", oldest.Start(time.UTC).Format(time.DateOnly), "--execute")
 	for table, rows := range map[string][]seedRow{
-		p.full: seedMonth(oldest, now, purgeFullRows, seedExpired, "COUPON", "F"),
-		p.mixed: append(seedMonth(oldest+1, now, purgeMixedRows, seedExpired, "COUPON", "M"),
-			seedMonth(oldest+1, now, purgeLiveRows, seedLive, "COUPON", "L")...),
+		p.full: seedMonth(oldest, now, purgeFullRows, seedStep, seedExpired, "COUPON", "F"),
+		p.mixed: append(seedMonth(oldest+1, now, purgeMixedRows, seedStep, seedExpired, "COUPON", "M"),
+			seedMonth(oldest+1, now, purgeLiveRows, seedStep, seedLive, "COUPON", "L")...),
 	} {
 		if err := insertSeed(t.Context(), schema.DB, table, rows); err != nil {
 			t.Fatal(err)
@@ -256,11 +258,11 @@ func schemaOn(t *testing.T, dsn string) *testenv.Schema {
 func TestPurgeInterrupted(t *testing.T) {
 	t.Parallel()
 	onEachPurge(t, func(t *testing.T, p *purgeCase) {
-		for i, format := range []string{"json", "table"} {
-			left := purgeFullRows + purgeMixedRows - i
+		count := fmt.Sprintf("(SELECT COUNT(*) FROM %s) + (SELECT COUNT(*) FROM %s)", p.full, p.mixed)
+		for _, format := range []string{"json", "table"} {
+			before := text(t, p.schema, "SELECT "+count)
 			wait, send := p.startProcess(t, "purge", "--execute", "--rows-only", "--batch", "1", "--pause", "10ms", "-o", format)
-			waitRows(t, p.schema, fmt.Sprintf("SELECT (SELECT COUNT(*) FROM %s) + (SELECT COUNT(*) FROM %s) - %d < %d",
-				p.full, p.mixed, purgeLiveRows, left))
+			waitRows(t, p.schema, "SELECT "+count+" < "+before)
 			send(os.Interrupt)
 			res := wait()
 			if res.code != exitInterrupted {
@@ -315,4 +317,46 @@ func TestPurgeReplicaSilent(t *testing.T) {
 		t.Errorf("it says %q", res.stderr)
 	}
 	p.wantRows(t, purgeFull, purgeMixed)
+}
+
+// A replica that does not know how far it is behind holds a purge up, and --run-time still ends that. hazard P12
+func TestPurgeLagUnknown(t *testing.T) {
+	t.Parallel()
+	p := newPurgeCase(t, testenv.MySQL(t))
+	replica := testenv.OwnMySQL(t)
+	admin, err := mysqlx.Open(mysqlx.Options{DSN: replica.DSN("mysql"), MaxOpen: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	server, err := mysqlx.Inspect(t.Context(), admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It has a source, and replication was never started.
+	source := "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=1, SOURCE_USER='root'"
+	if server.MariaDB {
+		source = "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=1, MASTER_USER='root'"
+	}
+	for _, s := range []string{"CREATE DATABASE " + mysqlx.Quote(p.schema.Name), source} {
+		if _, err := admin.ExecContext(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+	args := []string{"purge", "--execute", "--replica", replica.Addr, "--max-lag", "5s", "--run-time", "1s", "--metrics-file", "m.prom"}
+	res := p.must(t, exitIncomplete, args...)
+	for _, want := range []string{"Ended by --run-time 1s", "for the replica, in 1 pause."} {
+		if !strings.Contains(res.stdout, want) {
+			t.Errorf("it does not say %q:\n%s", want, res.stdout)
+		}
+	}
+	p.wantRows(t, purgeFull, purgeMixed)
+	p.allLive(t)
+	metrics, err := os.ReadFile(filepath.Join(p.dir, "m.prom"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if waits := "idemctl_purge_lag_wait_seconds"; !strings.Contains(string(metrics), waits) || regexp.MustCompile(`(?m)^`+waits+`\{.*\} 0$`).Match(metrics) {
+		t.Errorf("the wait is not in the metrics:\n%s", metrics)
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -45,7 +46,26 @@ func (r *purgeResult) render(opts *purgeOptions) render.Result {
 	for _, n := range notes {
 		out.Notes = append(out.Notes, wrap(n, textWidth))
 	}
+	if r.Report != nil {
+		out.Notes = append(out.Notes, archiveLines(r.Report)...)
+	}
 	return out
+}
+
+// archiveLines list the files, whose names are never broken.
+func archiveLines(r *purge.Report) []string {
+	var lines []string
+	for i := range r.Months {
+		m := &r.Months[i]
+		if m.Archive == "" {
+			continue
+		}
+		if len(lines) == 0 {
+			lines = append(lines, "Archived in "+filepath.Dir(m.Archive)+":")
+		}
+		lines = append(lines, "  "+filepath.Base(m.Archive)+"  "+counted(m.ArchiveRows, "row"))
+	}
+	return lines
 }
 
 // planTable has a row for each window; what is kept whole is counted in a note.
@@ -157,9 +177,6 @@ func (r *purgeResult) reportNotes(opts *purgeOptions) []string {
 	var notes []string
 	for i := range rep.Months {
 		m := &rep.Months[i]
-		if m.Archive != "" {
-			notes = append(notes, fmt.Sprintf("%s: %s in %s", m.Table.Name, counted(m.ArchiveRows, "row"), m.Archive))
-		}
 		if m.Reason != "" {
 			notes = append(notes, fmt.Sprintf("%s: %s: %s", m.Table.Name, m.Outcome, m.Reason))
 		}
@@ -175,8 +192,8 @@ func (r *purgeResult) reportNotes(opts *purgeOptions) []string {
 	if rep.LagWaits > 0 {
 		notes = append(notes, fmt.Sprintf("Waited %s for the replica, in %s.", rep.LagWaited.Round(time.Second), counted(rep.LagWaits, "pause")))
 	}
-	return append(notes, fmt.Sprintf("%s Deleted %s, dropped %s in %s (%.0f rows/s).", endedText(rep.Ended, opts),
-		counted(rep.Deleted, "row"), counted(rep.DroppedRows, "row"), rep.Elapsed.Round(time.Millisecond), rep.RowsPerSecond))
+	return append(notes, endedText(rep.Ended, opts), fmt.Sprintf("Deleted %s, dropped %s, in %s (%s a second).",
+		counted(rep.Deleted, "row"), counted(rep.DroppedRows, "row"), rep.Elapsed.Round(time.Millisecond), counted(int64(rep.RowsPerSecond), "row")))
 }
 
 // endedText says why a run ended.

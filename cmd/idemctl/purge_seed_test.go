@@ -29,12 +29,15 @@ const (
 	seedOdd     = "odd"     // expired by its expire_at, though created in ten days: somebody's clock is wrong
 )
 
-// seedMonth makes n rows of a month. Those that expired were created in the first days of it.
-func seedMonth(m partition.Month, now time.Time, n int, state, biz, prefix string) []seedRow {
+// seedStep lies between two rows of a script's month: all of them expire within one window, whatever the day.
+const seedStep = time.Second
+
+// seedMonth makes n rows of a month, the first created at its beginning, the others each a step later.
+func seedMonth(m partition.Month, now time.Time, n int, step time.Duration, state, biz, prefix string) []seedRow {
 	rows := make([]seedRow, n)
 	start := m.Start(time.UTC)
 	for i := range rows {
-		create := start.Add(time.Duration(i%80) * time.Hour) // three days and a bit
+		create := start.Add(time.Duration(i) * step)
 		rows[i] = seedRow{order: fmt.Sprintf("%s-%d", prefix, i), biz: biz, create: create, expires: create.Add(30 * day)}
 		switch state {
 		case seedLive:
@@ -117,5 +120,5 @@ func seedCmd(ts *testscript.TestScript, neg bool, args []string) {
 	now, err := mysqlx.Now(ctx, db)
 	ts.Check(err)
 	m := partition.MonthOf(now, time.UTC) - partition.Month(ago)
-	ts.Check(insertSeed(ctx, db, "t_idempotent_flow_"+m.Digits(), seedMonth(m, now, count, args[2], biz, prefix)))
+	ts.Check(insertSeed(ctx, db, "t_idempotent_flow_"+m.Digits(), seedMonth(m, now, count, seedStep, args[2], biz, prefix)))
 }

@@ -59,7 +59,6 @@ func checkPrivileges(ctx context.Context, f *Facts) (Result, error) {
 
 func judgePrivileges(grants mysqlx.Grants, account, schema string, hidesTriggers bool) Result {
 	var bad []Result
-	var may []string
 	for i, n := range needs() {
 		var lacks []string
 		for _, p := range n.privileges {
@@ -74,7 +73,6 @@ func judgePrivileges(grants mysqlx.Grants, account, schema string, hidesTriggers
 			lacks = append(lacks, "UPDATE")
 		}
 		if len(lacks) == 0 {
-			may = append(may, n.command)
 			continue
 		}
 		status := Warn
@@ -88,7 +86,7 @@ func judgePrivileges(grants mysqlx.Grants, account, schema string, hidesTriggers
 	return merge(ok("%s may run every command on %s", account, schema), widest(bad))
 }
 
-// widest keeps, of remedies that grant, only those that no later one contains: one statement is easier to run than five.
+// widest makes one GRANT of all that the remedies say: one statement is easier to run than five.
 func widest(bad []Result) []Result {
 	if len(bad) == 0 {
 		return bad

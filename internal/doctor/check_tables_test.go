@@ -1,7 +1,7 @@
 package doctor
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -53,7 +53,7 @@ func TestForeignTables(t *testing.T) {
 		{key + ", " + times + ", PRIMARY KEY (msg, biz), KEY (gone)) ENGINE=MyISAM", Fail, "engine MyISAM"}, // hazard G18
 		{"other VARBINARY(128) NOT NULL, biz VARBINARY(32) NOT NULL, " + times + ", PRIMARY KEY (other, biz)", Fail, "has no column msg"},
 	} {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
 			each(t, func(t *testing.T, s *testenv.Schema) {
 				ddl := "CREATE TABLE dedup (" + c.ddl

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/idemctl/idemctl/pkg/replay"
@@ -164,12 +165,5 @@ func list(names []string) string {
 	if len(names) > most {
 		return fmt.Sprintf("%d topics", len(names))
 	}
-	text := ""
-	for i, n := range names {
-		if i > 0 {
-			text += ", "
-		}
-		text += n
-	}
-	return text
+	return strings.Join(names, ", ")
 }

@@ -46,7 +46,7 @@ func (f *Facts) readNewest(ctx context.Context, s *shape) ([]row, error) {
 			order = " ORDER BY " + mysqlx.Quote(by) + " DESC"
 		}
 	}
-	text := fmt.Sprintf("SELECT %s, %s, %s, %s FROM %s%s LIMIT %d", //nolint:gosec // quoted identifiers of the configuration
+	text := fmt.Sprintf("SELECT %s, %s, %s, %s FROM %s%s LIMIT %d",
 		mysqlx.Quote(c.OrderID), biz, mysqlx.Quote(c.CreateTime), claimed, mysqlx.Quote(s.Name), order, sampleRows)
 	var (
 		found  []row

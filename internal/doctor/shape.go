@@ -39,7 +39,7 @@ func (s *shape) column(name string) (column, bool) {
 // indexOn finds an index that begins with a column.
 func (s *shape) indexOn(name string) bool {
 	for _, ix := range s.Indexes {
-		if name != "" && ix.Columns[0] == strings.ToLower(name) {
+		if name != "" && strings.EqualFold(ix.Columns[0], name) {
 			return true
 		}
 	}

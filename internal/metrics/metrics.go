@@ -8,6 +8,7 @@ package metrics
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,7 +75,7 @@ func (s *Set) Write(path string) error {
 		if err != nil {
 			return fmt.Errorf("metrics file: %w", err)
 		}
-		gauges = append(gauges[:len(gauges):len(gauges)], gauge{name: LastSuccess, help: helpLastSuccess, value: last})
+		gauges = append(slices.Clip(gauges), gauge{name: LastSuccess, help: helpLastSuccess, value: last})
 	}
 	registry := prometheus.NewRegistry()
 	metrics := make(collector, 0, len(gauges))

@@ -35,44 +35,6 @@ func IsTimeLimit(err error) bool {
 	return n == ErrQueryTimeout || n == ErrQueryTimeoutMariaDB
 }
 
-// Instance tells one run of one server from another: a pool connects again by itself, and what answers then may be another
-// server, or the same after a restart.
-type Instance struct {
-	Host string
-	Port int
-	ID   int64 // server_id
-	// Started is when the server began to run, give or take a second; by its own clock.
-	Started time.Time
-}
-
-// Identify asks which server answers.
-func Identify(ctx context.Context, q Queryer) (Instance, error) {
-	var (
-		i    Instance
-		name string
-		up   int64
-		now  time.Time
-	)
-	err := q.QueryRowContext(ctx, "SELECT @@hostname, @@port, @@server_id, UTC_TIMESTAMP(3)").Scan(&i.Host, &i.Port, &i.ID, &now)
-	if err == nil {
-		err = q.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Uptime'").Scan(&name, &up)
-	}
-	if err != nil {
-		return i, fmt.Errorf("identity of the server: %w", err)
-	}
-	i.Started = now.Add(-time.Duration(up) * time.Second)
-	return i, nil
-}
-
-// startedSpread is by how much two readings of the start of one run may differ: Uptime is whole seconds, and on a busy
-// server the two questions that it is worked out from may lie apart.
-const startedSpread = 5 * time.Second
-
-// Same reports whether both are one run of one server.
-func (i Instance) Same(j Instance) bool {
-	return i.Host == j.Host && i.Port == j.Port && i.ID == j.ID && i.Started.Sub(j.Started).Abs() < startedSpread
-}
-
 // ErrIsolation says that a session does not read what is committed and nothing else.
 var ErrIsolation = errors.New("the session's isolation is not READ COMMITTED")
 

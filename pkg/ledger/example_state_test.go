@@ -1,4 +1,4 @@
-package ledger_test //nolint:testableexamples // it needs servers; TestStateExample runs its functions on some
+package ledger_test
 
 import (
 	"context"

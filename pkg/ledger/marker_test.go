@@ -58,7 +58,7 @@ func TestMarkerRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := rapid.StringMatching(`[0-9a-f]{16}`).Draw(t, "ledger id")
 		fingerprint := rapid.OneOf(rapid.Just([]byte(nil)), rapid.SliceOfN(rapid.Byte(), 16, 16)).Draw(t, "fingerprint")
-		raw := ledger.CompletedMarker(id, fingerprint)
+		raw := ledger.CompletedMarker(id, fingerprint, false)
 		if m := ledger.ParseMarker(raw); m.State != ledger.MarkerCompleted || m.Ledger != id || !bytes.Equal(m.Fingerprint, fingerprint) {
 			t.Fatalf("%q is read as %+v", raw, m)
 		}
@@ -86,8 +86,8 @@ func FuzzParseMarker(f *testing.F) {
 				t.Errorf("%q is taken for a lease of %q", raw, m.Owner)
 			}
 		case ledger.MarkerCompleted:
-			if raw != "COMPLETED" && !strings.EqualFold(raw, ledger.CompletedMarker(m.Ledger, m.Fingerprint)) {
-				t.Errorf("%q is taken for %q", raw, ledger.CompletedMarker(m.Ledger, m.Fingerprint))
+			if raw != "COMPLETED" && !strings.EqualFold(raw, ledger.CompletedMarker(m.Ledger, m.Fingerprint, false)) {
+				t.Errorf("%q is taken for %q", raw, ledger.CompletedMarker(m.Ledger, m.Fingerprint, false))
 			}
 			if m.Ledger == "" && raw != "COMPLETED" {
 				t.Errorf("%q is taken for the bare word", raw)

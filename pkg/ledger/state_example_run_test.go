@@ -1,6 +1,8 @@
 package ledger_test
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/idemctl/idemctl/internal/testenv"
@@ -38,5 +40,34 @@ func TestTokenExample(t *testing.T) {
 	first, second := onClick(t.Context(), tokens, token, "user 7"), onClick(t.Context(), tokens, token, "user 7")
 	if first != 200 || second != 409 {
 		t.Errorf("%d, then %d", first, second)
+	}
+}
+
+// The code that the documentation shows is the code of the example, which runs.
+func TestStateDocs(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("example_state_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, doc := range []string{"../../docs/state-machine.md", "../../docs/token.md"} {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := 0
+		for block := range strings.SplitSeq(string(text), "\n```") {
+			code, isGo := strings.CutPrefix(block, "go\n")
+			if !isGo {
+				continue
+			}
+			shown++
+			if !strings.Contains(string(source), strings.TrimSpace(code)) {
+				t.Errorf("%s shows code that is not in the example:\n%s", doc, code)
+			}
+		}
+		if shown != 1 {
+			t.Errorf("%s shows code %d times", doc, shown)
+		}
 	}
 }

@@ -31,7 +31,8 @@ func TestStateLostCommit(t *testing.T) {
 					o.Store = b.open(proxy.Dial, "")
 					o.OnStep = func(_ context.Context, s ledger.Step, _ ledger.Key, t ledger.Transition) {
 						if s == ledger.StepEffect && t.String() == arrow {
-							if ran++; ran == 1 {
+							ran++
+							if ran == 1 {
 								proxy.CutOn(sentCommit, before)
 							}
 						}
@@ -79,7 +80,7 @@ func TestStateCommitUnknown(t *testing.T) {
 		// The order's row is held by someone else when the answer is looked for.
 		holder, err := b.schema.DB.BeginTx(b.Context(), nil)
 		b.must(err)
-		defer holder.Rollback() //nolint:errcheck // the lock is all it was for
+		defer holder.Rollback()
 		proxy.OnCut(func() {
 			_, _ = holder.ExecContext(b.Context(), "SELECT * FROM t_idempotent_state WHERE order_id = '1' FOR UPDATE")
 		})

@@ -94,7 +94,10 @@ func ParseMachine(text []byte) (MachineSpec, error) {
 		return MachineSpec{}, err
 	}
 	spec := MachineSpec{BizType: form.BizType, States: form.States, Transitions: transitions, Terminal: form.Terminal}
-	return spec, spec.Validate()
+	if err := spec.Validate(); err != nil {
+		return MachineSpec{}, err
+	}
+	return spec, nil
 }
 
 // Validate returns an error that wraps ErrMachine and tells all that is wrong: names, states that are used and not declared
@@ -221,7 +224,7 @@ func (m *MachineSpec) Check(t Transition) error {
 	if slices.Contains(m.Transitions, t) {
 		return nil
 	}
-	why := ""
+	var why string
 	switch next := m.Next(t.From); {
 	case !m.Has(t.From):
 		why = fmt.Sprintf("there is no state %q; there are %s", t.From, strings.Join(m.States, ", "))

@@ -202,7 +202,7 @@ func (s *StateStore) words(ctx context.Context, table, query string) ([]string, 
 // noTables makes a missing table say what to do about it.
 func noTables(err error) error {
 	if mysqlx.Number(err) == mysqlx.ErrNoSuchTable {
-		return fmt.Errorf("%w: %w", ErrNoStateTables, err)
+		return ErrNoStateTables // the error around it names the table
 	}
 	return err
 }

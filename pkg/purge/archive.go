@@ -44,7 +44,7 @@ func manifestPath(data string) string {
 // ErrNotArchive says that a file has not the name of an archive or of a manifest.
 var ErrNotArchive = errors.New("not the name of an archive: expected ….jsonl.zst or ….manifest.json")
 
-// OpenArchive reads the manifest of an archive that is named by either of its files. The lines are not looked at: see
+// OpenArchive reads the manifest of an archive that is named by either of its files, or by what their names share. The lines are not looked at: see
 // Verify. Errors are *ArchiveError, ErrNotArchive, or those of the file system.
 func OpenArchive(path string) (*Archive, error) {
 	data := path
@@ -56,7 +56,10 @@ func OpenArchive(path string) (*Archive, error) {
 		return nil, &ArchiveError{Path: path, Fault: FaultUnfinished, Detail: "a run left it half written; its rows were not deleted"}
 	}
 	if !strings.HasSuffix(name, archiveSuffix) {
-		return nil, fmt.Errorf("%s: %w", path, ErrNotArchive)
+		if _, err := os.Stat(data + manifestSuffix); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, ErrNotArchive)
+		}
+		data += archiveSuffix
 	}
 	b, err := os.ReadFile(manifestPath(data))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -22,6 +22,9 @@ type ArchiveInfo struct {
 	Manifest *Manifest `json:"manifest,omitempty"`
 }
 
+// Name is the file's name as OpenArchive takes it too: without what says that it is compressed lines.
+func (i *ArchiveInfo) Name() string { return strings.TrimSuffix(i.File, archiveSuffix) }
+
 // ListArchives lists the archives of a folder by name, and what runs that broke off have left. With verify every byte is
 // read. An archive that is at fault is listed, not an error; errors are those of the folder and of ctx.
 func ListArchives(ctx context.Context, dir string, verify bool) ([]ArchiveInfo, error) {

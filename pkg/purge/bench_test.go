@@ -39,6 +39,17 @@ func onEach(t *testing.T, fn func(b *bench)) {
 	}
 }
 
+// onEmpty is onEach without a ledger.
+func onEmpty(t *testing.T, fn func(b *bench)) {
+	t.Helper()
+	for _, db := range testenv.Databases(t) {
+		t.Run(db.Name, func(t *testing.T) {
+			t.Parallel()
+			fn(emptyBench(t, db.Schema(t)))
+		})
+	}
+}
+
 func newBench(t *testing.T, db testenv.Database) *bench {
 	t.Helper()
 	b := emptyBench(t, db.Schema(t))
@@ -266,4 +277,12 @@ func (b *bench) horizon(biz string) time.Time {
 		b.Fatalf("%s is not registered", biz)
 	}
 	return h
+}
+
+// keep puts a live row into past months, which would be dropped as empty beside what a test looks at.
+func (b *bench) keep(months ...int) {
+	b.Helper()
+	for _, n := range months {
+		b.insert(b.table(n), live("kept", 1)...)
+	}
 }

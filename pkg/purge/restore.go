@@ -134,7 +134,7 @@ func (r *restorer) prepare(ctx context.Context) error {
 	}
 	switch missing := len(columns) == 0; {
 	case missing && r.plan.Protects:
-		return fmt.Errorf("%w: it is in the catalog, but not there (make it again: idemctl partition create --from %s --execute)", ErrNoMonth, r.plan.Month)
+		return r.plan.monthLost()
 	case missing:
 		if err := mysqlx.DDL(ctx, r.conn, partition.MonthDDL(r.plan.Target)); err != nil {
 			return err

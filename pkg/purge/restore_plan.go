@@ -96,6 +96,9 @@ func PlanRestore(ctx context.Context, db *sql.DB, scheme partition.Scheme, zone 
 		return p, err
 	}
 	p.Create = len(columns) == 0
+	if p.Create && p.Protects {
+		return p, p.monthLost()
+	}
 	if p.Create {
 		columns = ownTableColumns()
 	} else if err := p.checkShape(ctx, db); err != nil {
@@ -107,6 +110,12 @@ func PlanRestore(ctx context.Context, db *sql.DB, scheme partition.Scheme, zone 
 		}
 	}
 	return p, nil
+}
+
+// monthLost is the refusal of a month that the catalog lists and that is not there. It is not made on the way: what it held
+// besides is not known, and only partition create raises the horizon for it.
+func (p *RestorePlan) monthLost() error {
+	return fmt.Errorf("%w: %s is in the catalog, but not there (make it again: idemctl partition create --from %s --execute)", ErrNoMonth, p.Target, p.Month)
 }
 
 // checkShape refuses a table on which a duplicate key would not mean what it must (invariant 5).

@@ -192,14 +192,23 @@ func TestConformanceRestoreRace(t *testing.T) {
 			err := s.DB.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.processlist WHERE db = ? AND info LIKE '%LOCK IN SHARE MODE%' AND info LIKE 'SELECT order_id, biz_type FROM%'", s.schema.Name).Scan(&n)
 			return err == nil && n > 0
 		})
+		// Meanwhile the catalog changes: there is one more table to look into.
+		late := s.scheme.Table(s.month - 1)
+		s.sql("CREATE TABLE " + late + " LIKE " + s.table)
+		s.put(late, entry{order: "ORD-0000009"})
+		_, err = partition.UpdateCatalog(s.Context(), s.DB, s.scheme, func(c *partition.Catalog) (bool, error) {
+			c.Tables = append(c.Tables, partition.Table{Month: s.month - 1, Name: late, State: partition.Live})
+			return true, nil
+		})
+		s.must(err)
 		s.must(tx.Commit())
 		r := <-done
 		s.must(r.err)
-		if r.rep.Conflicts != 1 || r.rep.Restored != 49 || r.rep.Examples[0].Reason != purge.ConflictElsewhere {
+		if r.rep.Conflicts != 2 || r.rep.Restored != 48 || r.rep.Examples[0].Reason != purge.ConflictElsewhere {
 			s.Errorf("report %+v", r.rep)
 		}
-		if n := s.count("SELECT COUNT(*) FROM " + s.table + " WHERE order_id = 'ORD-0000007'"); n != 0 {
-			s.Error("the key stands twice")
+		if n := s.count("SELECT COUNT(*) FROM " + s.table + " WHERE order_id IN ('ORD-0000007', 'ORD-0000009')"); n != 0 {
+			s.Errorf("%d keys stand twice", n)
 		}
 	})
 }
@@ -322,7 +331,13 @@ func TestConformanceRestoreTarget(t *testing.T) {
 			s.Errorf("report %+v", rep)
 		}
 
-		// The month is dropped: the plan of before is refused, and so is a new one.
+		// The month's table is lost, then the month is dropped: the plan of before is refused, and so is a new one.
+		s.sql("DROP TABLE " + s.table)
+		_, lost := purge.PlanRestore(s.Context(), s.DB, s.scheme, time.UTC, a, opts(""))
+		_, lostSince := purge.Restore(s.Context(), s.DB, stale, nil)
+		if !errors.Is(lost, purge.ErrNoMonth) || !errors.Is(lostSince, purge.ErrNoMonth) {
+			s.Errorf("a lost table: %v; %v", lost, lostSince)
+		}
 		_, err = partition.UpdateCatalog(s.Context(), s.DB, s.scheme, func(c *partition.Catalog) (bool, error) {
 			c.Tables = slices.DeleteFunc(c.Tables, func(t partition.Table) bool { return t.Name == s.table })
 			return true, nil
@@ -344,15 +359,19 @@ func TestConformanceRestoreTwiceInArchive(t *testing.T) {
 	onShelves(t, func(s *shelf) {
 		s.fill(s.table, 5001) // the second page has one row
 		moved := &movingQueryer{DB: s.DB, move: func() {
-			s.sql("UPDATE " + s.table + " SET expire_at = expire_at + INTERVAL 1 SECOND WHERE order_id = 'ORD-0000000'")
+			for _, at := range []string{"0", "4990"} { // far from where it comes again, and in the same batch
+				var id string
+				s.must(s.DB.QueryRowContext(s.Context(), "SELECT order_id FROM "+s.table+" ORDER BY expire_at, create_time, order_id, biz_type LIMIT 1 OFFSET "+at).Scan(&id))
+				s.sql("UPDATE "+s.table+" SET expire_at = expire_at + INTERVAL 1 SECOND WHERE order_id = ?", id)
+			}
 		}}
 		a, err := purge.WriteArchive(s.Context(), moved, s.selection(), s.options(), 0)
 		s.must(err)
-		if a.Manifest().Rows != 5002 {
-			s.Fatalf("%d rows: the row that moved is not there twice", a.Manifest().Rows)
+		if a.Manifest().Rows != 5003 {
+			s.Fatalf("%d rows: those that moved are not there twice", a.Manifest().Rows)
 		}
 		s.sql("DELETE FROM " + s.table)
-		if rep := s.restore(s.plan(a, "")); rep.Restored != 5001 || rep.Present != 1 {
+		if rep := s.restore(s.plan(a, "")); rep.Restored != 5001 || rep.Present != 2 {
 			s.Errorf("report %+v", rep)
 		}
 	})
@@ -431,7 +450,7 @@ func entriesGenerator() *rapid.Generator[[]entry] {
 func TestRestoreDamaged(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t, testenv.MySQL(t))
-	s.fill(s.table, 100)
+	s.fill(s.table, 5000) // the damage lies far behind the first batch
 	a := s.archive()
 	s.sql("DELETE FROM " + s.table)
 	p := s.plan(a, "")

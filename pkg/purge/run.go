@@ -184,6 +184,9 @@ func (r *runner) finish(ctx context.Context, err error) (Report, error) {
 	if rep.Ended == EndedInterrupted {
 		err = context.Cause(ctx)
 	}
+	for i := range rep.Months { // rows that came after the plan may have opened windows
+		slices.SortFunc(rep.Months[i].Windows, func(a, b WindowReport) int { return a.From.Compare(b.From) })
+	}
 	rep.Horizon = r.horizon.changes()
 	rep.Elapsed = r.opts.now().Sub(r.started)
 	if s := rep.Elapsed.Seconds(); s > 0 {

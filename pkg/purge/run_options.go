@@ -14,7 +14,7 @@ const (
 
 // Limits of RunOptions.
 const (
-	maxBatch    = 50_000 // a statement's text stays within some MB
+	maxBatch    = 20_000 // the longest keys, each byte escaped, stay within the 16 MB that a MariaDB server reads
 	maxParallel = 6      // each needs two connections of a pool that mysqlx.Open bounds at 16, and the run some more
 	lagPoll     = time.Second
 )

@@ -74,15 +74,23 @@ func (w *worker) held(ctx context.Context, m *month, t partition.Table) error {
 	}
 	switch {
 	case err == nil:
-		return w.drop(ctx, m, t, rows, purged)
+		return w.drop(ctx, m, t, dropped{rows: rows, purged: purged, outcome: OutcomeDropped})
 	case errors.Is(err, mysqlx.ErrLockLost):
 		return err // it stays held, for the next run
-	case mysqlx.Number(err) == mysqlx.ErrNoSuchTable:
-		return w.drop(ctx, m, t, 0, nil) // gone before this run: what is left of it is the listing
+	case mysqlx.Number(err) == mysqlx.ErrNoSuchTable: // gone meanwhile, or by a run before: what is left is its listing
+		return w.drop(ctx, m, t, dropped{purged: maxCreate(mergeBiz(m.plan.Windows)), outcome: OutcomeGone})
 	}
-	if perr := w.putBack(ctx, m, t); perr != nil {
+	perr := w.putBack(ctx, m, t)
+	if perr == nil {
+		return err
+	}
+	if _, ok := errors.AsType[*deferral](perr); !ok {
 		return errors.Join(err, perr)
 	}
+	if _, ok := errors.AsType[*deferral](err); ok {
+		return &deferral{reason: err.Error(), err: perr}
+	}
+	m.report.Reason = perr.Error()
 	return err
 }
 
@@ -163,24 +171,30 @@ func (w *worker) archiveWhole(ctx context.Context, m *month, t partition.Table, 
 	return err
 }
 
+// dropped is what goes with a table.
+type dropped struct {
+	rows    int64
+	purged  map[string]time.Time
+	outcome Outcome
+}
+
 // drop raises the horizon and drops.
-func (w *worker) drop(ctx context.Context, m *month, t partition.Table, rows int64, purged map[string]time.Time) error {
+func (w *worker) drop(ctx context.Context, m *month, t partition.Table, d dropped) error {
 	w.progress(m, "")
-	if err := w.mover.Drop(w.detached(ctx), t, purged); err != nil {
+	if err := w.mover.Drop(w.detached(ctx), t, d.purged); err != nil {
 		return w.putOff(ctx, "drop "+t.Name+" (it stays held, the next run goes on)", err)
 	}
-	w.claim(int(rows))
+	w.claim(int(d.rows))
 	w.mu.Lock()
-	w.report.DroppedRows += rows
+	w.report.DroppedRows += d.rows
 	w.mu.Unlock()
-	m.report.Dropped, m.report.HeldAs, m.report.Outcome = rows, "", OutcomeDropped
-	if purged == nil {
-		m.report.Outcome = OutcomeGone
+	m.report.Dropped, m.report.HeldAs, m.report.Outcome = d.rows, "", d.outcome
+	if d.outcome == OutcomeDropped {
+		for i := range m.report.Windows {
+			m.report.Windows[i].Deleted = m.report.Windows[i].Planned
+		}
 	}
-	for i := range m.report.Windows {
-		m.report.Windows[i].Deleted = m.report.Windows[i].Planned
-	}
-	w.step(StepDropped, t.Name, rows)
+	w.step(StepDropped, t.Name, d.rows)
 	return w.reread(ctx)
 }
 

@@ -175,8 +175,9 @@ func (l *Looker) Look(ctx context.Context, orderID string) (Order, error) {
 		if h, known := l.cat.Horizon(biz); l.hasCatalog && known {
 			k.MemorySince = h
 		}
-		if err := l.addMarker(ctx, &k, orderID); err != nil {
-			return o, err
+		l.addMarker(ctx, &k, orderID)
+		if ctx.Err() != nil {
+			return o, ctx.Err()
 		}
 		k.Finding, k.Verdict = l.judge(&k)
 		o.Keys = append(o.Keys, k)
@@ -205,7 +206,7 @@ func (l *Looker) states(ctx context.Context, orderID string) (map[string]*State,
 	store := ledger.NewStateStore(nil, l.opts.DB)
 	found, err := store.Find(ctx, orderID)
 	if errors.Is(err, ledger.ErrNoStateTables) {
-		return nil, nil
+		return map[string]*State{}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -226,6 +227,6 @@ func (l *Looker) states(ctx context.Context, orderID string) (map[string]*State,
 }
 
 // position writes a record's place.
-func position(topic string, partition int32, offset int64) string {
-	return fmt.Sprintf("%s[%d]@%d", topic, partition, offset)
+func position(topic string, part int32, offset int64) string {
+	return fmt.Sprintf("%s[%d]@%d", topic, part, offset)
 }

@@ -34,25 +34,23 @@ const (
 	stateMalformed  = "malformed"
 )
 
-func (l *Looker) addMarker(ctx context.Context, k *Key, orderID string) error {
-	if l.opts.Redis == nil || ledger.ValidateBizType(k.BizType) != nil {
-		return nil
-	}
-	if l.opts.RedisErr != nil {
+// addMarker reads a key's marker. A Redis that does not answer is part of what is found. A biz_type that no key can have (a
+// row of another service) has no marker.
+func (l *Looker) addMarker(ctx context.Context, k *Key, orderID string) {
+	switch {
+	case l.opts.Redis == nil || ledger.ValidateBizType(k.BizType) != nil:
+		return
+	case l.opts.RedisErr != nil:
 		k.MarkerError = l.opts.RedisErr.Error()
-		return nil
+		return
 	}
 	m, err := l.readMarker(ctx, l.opts.Template.Name(ledger.Key{BizType: k.BizType, OrderID: orderID}))
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
+	if err != nil {
 		k.MarkerError = err.Error()
-		return nil
+		return
 	}
 	m.Meaning = l.meaning(&m)
 	k.Marker = &m
-	return nil
 }
 
 func (l *Looker) readMarker(ctx context.Context, name string) (Marker, error) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // ErrNotMaster says that a Redis that should be scanned is a replica: its keys may be behind.
@@ -80,8 +81,16 @@ func clientsOf(ctx context.Context, c redis.UniversalClient) ([]*redis.Client, e
 	return clients, err
 }
 
-func describe(ctx context.Context, c *redis.Client) (node, error) {
-	n := node{client: c, addr: c.Options().Addr}
+// describe asks a master who it is, over a connection of its own: a pooled one may still lead to a server that a sentinel
+// has replaced, and that does not know it yet.
+func describe(ctx context.Context, c *redis.Client) (n node, err error) {
+	n = node{client: c, addr: c.Options().Addr}
+	opts := *c.Options()
+	opts.PoolSize, opts.MinIdleConns = 1, 0
+	opts.PushNotificationProcessor = nil // the other client's
+	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	c = redis.NewClient(&opts)
+	defer func() { err = errors.Join(err, c.Close()) }()
 	var server, replication, commands *redis.StringCmd
 	var size *redis.IntCmd
 	if _, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {

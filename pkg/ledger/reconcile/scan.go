@@ -51,7 +51,7 @@ type scan struct {
 
 	books    *books
 	begin    topology
-	instance mysqlx.Instance
+	watch    *mysqlx.Watch // nil once it has ended
 	clock    clock
 	suspects *suspects
 	progress func(Progress)
@@ -94,7 +94,7 @@ func (r *Reconciler) Scan(ctx context.Context, progress func(Progress)) (*Findin
 	f.Started, f.LedgerID, f.Sample = s.clock.base, s.books.current().LedgerID, r.opts.Sample
 	f.BizTypes, f.Since = r.opts.BizTypes, r.opts.Since
 	err = s.run(ctx, f)
-	if err := errors.Join(err, s.close()); err != nil {
+	if err := errors.Join(err, s.close(ctx)); err != nil {
 		return nil, errors.Join(fmt.Errorf("reconcile: %w", err), f.Close())
 	}
 	return f, nil
@@ -104,10 +104,6 @@ func (r *Reconciler) newScan(ctx context.Context, progress func(Progress)) (*sca
 	b, err := openBooks(ctx, &r.opts)
 	if err != nil {
 		return nil, err
-	}
-	instance, err := mysqlx.Identify(ctx, r.opts.DB)
-	if err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
 	}
 	c, err := r.clock(ctx)
 	if err != nil {
@@ -121,11 +117,14 @@ func (r *Reconciler) newScan(ctx context.Context, progress func(Progress)) (*sca
 		progress = func(Progress) {}
 	}
 	s := &scan{
-		Reconciler: r, books: b, begin: begin, instance: instance, clock: c,
+		Reconciler: r, books: b, begin: begin, clock: c,
 		suspects: &suspects{seed: maphash.MakeSeed()}, progress: progress, masters: make([]atomic.Int64, len(begin.nodes)),
 	}
 	for _, n := range begin.nodes {
 		s.keysExpected += n.keys
+	}
+	if s.watch, err = mysqlx.StartWatch(ctx, r.opts.DB); err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
 	}
 	if r.opts.Directions == Both {
 		s.seen = ledger.NewKeySetBuilder(s.keysExpected)
@@ -133,7 +132,10 @@ func (r *Reconciler) newScan(ctx context.Context, progress func(Progress)) (*sca
 	return s, nil
 }
 
-func (s *scan) close() error {
+func (s *scan) close(ctx context.Context) error {
+	if s.watch != nil {
+		_ = s.watch.End(ctx) // something else has ended the scan
+	}
 	var err error
 	if s.seen != nil {
 		err = s.seen.Close()
@@ -152,9 +154,7 @@ func (s *scan) run(ctx context.Context, f *Findings) error {
 		first, endFirst = context.WithTimeoutCause(whole, max(limit-2*s.opts.Settle, limit/2), errTimeUp)
 		defer endFirst()
 	}
-	if n := s.begin.uncovered(); n > 0 {
-		f.Gaps = append(f.Gaps, gapf(GapTopology, "%d slots of the Redis Cluster belong to no master", n))
-	}
+	f.Gaps = append(f.Gaps, s.uncovered()...)
 	err := s.lookOnce(first)
 	if err != nil {
 		gap, ok := gapOf(ctx, first, err)
@@ -185,6 +185,13 @@ func (s *scan) run(ctx context.Context, f *Findings) error {
 	}
 	f.Complete = len(f.Gaps) == 0
 	f.Finished = s.clock.now()
+	return nil
+}
+
+func (s *scan) uncovered() []Gap {
+	if n := s.begin.uncovered(); n > 0 {
+		return []Gap{gapf(GapTopology, "%d slots of the Redis Cluster belong to no master", n)}
+	}
 	return nil
 }
 
@@ -228,10 +235,12 @@ func (s *scan) changes(ctx context.Context) []Gap {
 	} else {
 		gaps = append(gaps, s.begin.changes(&end)...)
 	}
-	if now, err := mysqlx.Identify(ctx, s.opts.DB); err != nil {
-		gaps = append(gaps, gapf(GapLedger, "%v", err))
-	} else if !now.Same(s.instance) {
+	watch := s.watch
+	s.watch = nil
+	if err := watch.End(ctx); errors.Is(err, mysqlx.ErrReplaced) {
 		gaps = append(gaps, gapf(GapRestarted, "the ledger's server was restarted or failed over meanwhile"))
+	} else if err != nil {
+		gaps = append(gaps, gapf(GapLedger, "%v", err))
 	}
 	return gaps
 }
