@@ -32,6 +32,7 @@ type consumeOptions struct {
 	rebalanceTimeout durationFlag
 	stall            durationFlag
 	listen           string
+	alwaysLook       bool // no flag: what is replayed is looked up in the ledger, whatever Redis says
 }
 
 func newConsumeCmd(a *app) *cobra.Command {
@@ -49,11 +50,14 @@ acknowledged). A message that another owner holds, and a server that is away,
 hold their partition and no other. A partition that moves to another member
 stops between two batches.
 
+With --until-end it ends when the group has consumed what the topic holds now,
+or when every partition left is held by a record that only you can let pass.
+
 With --listen, /metrics is for Prometheus, and /healthz answers 503 when a
 partition with work has made no progress for --stall.
 
 Exit status:
-  0    every record executed or absorbed (--until-end)` + exitHelp(`  4    incomplete: a record was parked, or held back when it stopped`),
+  0    every record executed or absorbed (--until-end)` + exitHelp(`  4    incomplete: a record was parked, or is held back`),
 		Example: `  idemctl consume order-paid --group coupons
   idemctl consume order-paid --group coupons --until-end
   idemctl consume order-paid --group coupons --listen 127.0.0.1:9464`,
@@ -89,8 +93,17 @@ func (o *consumeOptions) check() error {
 		return usageErrorf("consume: --group is missing: the group whose offsets are committed")
 	case o.batch < 1 || o.batch > maxBatch:
 		return usageErrorf("--batch %d: expected 1 to %d", o.batch, maxBatch)
+	case o.sessionTimeout <= 0 || o.rebalanceTimeout <= 0 || o.stall <= 0:
+		return usageErrorf("--session-timeout, --rebalance-timeout, --stall: expected more than 0")
 	}
 	return nil
+}
+
+// guard goes on without Redis, also from the beginning: a consumer that must restart at night must not wait for it.
+func (o *consumeOptions) guard() guardOptions {
+	g := o.guardOptions(o.alwaysLook)
+	g.blind = true
+	return g
 }
 
 // maxBatch bounds a transaction: its locks are held until the last effect has run.
@@ -100,27 +113,66 @@ func runConsume(ctx context.Context, a *app, opts *consumeOptions, topic string)
 	if err := opts.check(); err != nil {
 		return err
 	}
-	job, err := newConsumeJob(ctx, a, opts, topic)
+	cfg, err := a.Config()
 	if err != nil {
 		return err
 	}
-	finish, err := a.record(ctx, job.plan)
+	handlers, err := cfg.HandlersOf(topic, opts.bizType)
+	switch {
+	case err != nil:
+		return err
+	case len(handlers) == 0:
+		return cfg.noHandler(topic, opts.bizType)
+	}
+	job, err := newConsumeJob(ctx, a, opts, topic, handlers)
 	if err != nil {
 		return err
 	}
-	err = job.run(ctx)
-	result := job.monitor.result()
-	finish(resultWord(err), result.Handlers)
-	if perr := a.Print(result.render()); perr != nil {
+	ends, err := job.ends(ctx, topic)
+	if err != nil {
+		return err
+	}
+	if opts.untilEnd {
+		job.plan.Until = ends
+	}
+	return job.run(ctx)
+}
+
+// run consumes, prints what came of it also where it was cut short, and turns that into an exit status.
+func (j *consumeJob) run(ctx context.Context) error {
+	if err := j.openConsumer(); err != nil {
+		return err
+	}
+	finish, err := j.app.record(ctx, j.plan)
+	if err != nil {
+		return err
+	}
+	err = j.consume(ctx)
+	result := j.monitor.result()
+	if errors.Is(err, kafka.ErrBlocked) {
+		err = nil // the result says which records, and why
+	}
+	if j.after != nil {
+		j.after(ctx, result)
+	}
+	if err == nil && !result.complete() {
+		err = exitStatus(exitIncomplete)
+	}
+	finish(consumeWord(err), result.counts())
+	if perr := j.app.Print(result.render()); perr != nil {
 		return errors.Join(err, perr)
 	}
-	if err != nil {
-		return fmt.Errorf("consume: %w", err)
+	if err == nil || words(err) == "" {
+		return err
 	}
-	if !result.complete() {
-		return exitStatus(exitIncomplete)
+	return fmt.Errorf("%s: %w", j.app.command, err)
+}
+
+func consumeWord(err error) string {
+	if exitCode(err) == exitIncomplete {
+		return "incomplete"
 	}
-	return nil
+	return resultWord(err)
 }
 
 // consumeJob is a consumer that is ready to join its group.
@@ -129,7 +181,10 @@ type consumeJob struct {
 	opts     *consumeOptions
 	plan     consumePlan
 	monitor  *consumeMonitor
+	gate     *replay.Gate
 	consumer *kafka.Consumer
+	// after completes the result when the consumer has ended; it may be nil.
+	after func(ctx context.Context, r *consumeResult)
 }
 
 // consumePlan is what is recorded of a run.
@@ -139,23 +194,14 @@ type consumePlan struct {
 	Batch    int             `json:"batch"`
 	Handlers []string        `json:"handlers"`
 	Deadline string          `json:"deadline"`
+	Starts   map[int32]int64 `json:"starts,omitempty"`
 	Until    map[int32]int64 `json:"until,omitempty"`
 }
 
-func newConsumeJob(ctx context.Context, a *app, opts *consumeOptions, topic string) (*consumeJob, error) {
-	cfg, err := a.Config()
-	if err != nil {
-		return nil, err
-	}
-	handlers, err := cfg.HandlersOf(topic, opts.bizType)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(handlers) == 0:
-		return nil, cfg.noHandler(topic, opts.bizType)
-	}
+// newConsumeJob reads the effects, opens the servers and checks all that can be checked before the first message.
+func newConsumeJob(ctx context.Context, a *app, opts *consumeOptions, topic string, handlers []Handler) (*consumeJob, error) {
 	job := &consumeJob{app: a, opts: opts, monitor: newConsumeMonitor(topic, opts.group)}
-	deadline, err := opts.deadline(cfg, handlers)
+	deadline, err := opts.deadline(a.config, handlers)
 	if err != nil {
 		return nil, err
 	}
@@ -177,11 +223,10 @@ func newConsumeJob(ctx context.Context, a *app, opts *consumeOptions, topic stri
 		gh.Handler = job.monitor.timed(h.Name, gh.Handler)
 		gate.Handlers = append(gate.Handlers, gh)
 	}
-	g, err := replay.NewGate(gate)
-	if err != nil {
-		return nil, fmt.Errorf("consume: %w", err)
+	if job.gate, err = replay.NewGate(gate); err != nil {
+		return nil, fmt.Errorf("%s: %w", a.command, err)
 	}
-	return job, job.openConsumer(ctx, g, topic)
+	return job, nil
 }
 
 // deadline bounds one call of a handler, so that a batch ends before its leases do, and before the group stops waiting for
@@ -235,7 +280,7 @@ func (a *app) gateHandler(ctx context.Context, opts *consumeOptions, h Handler) 
 	if err != nil {
 		return replay.GateHandler{}, err
 	}
-	guard, err := a.openGuard(ctx, opts.guardOptions(false), h, replay.ModeExecute, effect)
+	guard, err := a.openGuard(ctx, opts.guard(), h, replay.ModeExecute, effect)
 	if err != nil {
 		return replay.GateHandler{}, err
 	}
@@ -245,7 +290,7 @@ func (a *app) gateHandler(ctx context.Context, opts *consumeOptions, h Handler) 
 	}, nil
 }
 
-func (j *consumeJob) openConsumer(ctx context.Context, gate *replay.Gate, topic string) error {
+func (j *consumeJob) openConsumer() error {
 	base, err := j.app.KafkaConfig()
 	if err != nil {
 		return err
@@ -253,24 +298,18 @@ func (j *consumeJob) openConsumer(ctx context.Context, gate *replay.Gate, topic 
 	if base.Logger == nil {
 		base.Logger = j.app.log()
 	}
-	cfg := kafka.ConsumerConfig{
-		Config: base, Group: j.opts.group, Topic: topic, InstanceID: j.opts.instanceID, FromEnd: j.opts.from.value == fromEnd, Batch: j.opts.batch,
+	j.consumer, err = kafka.OpenConsumer(kafka.ConsumerConfig{
+		Config: base, Group: j.opts.group, Topic: j.plan.Topic, InstanceID: j.opts.instanceID, FromEnd: j.opts.from.value == fromEnd, Batch: j.opts.batch,
 		SessionTimeout: time.Duration(j.opts.sessionTimeout), RebalanceTimeout: time.Duration(j.opts.rebalanceTimeout),
-		GivenUp: j.monitor.forget, Now: j.app.now,
-	}
-	if j.opts.untilEnd {
-		if cfg.Until, err = j.ends(ctx, topic); err != nil {
-			return err
-		}
-		j.plan.Until = cfg.Until
-	}
-	if j.consumer, err = kafka.OpenConsumer(cfg, gate); err != nil {
+		Starts: j.plan.Starts, Until: j.plan.Until, GivenUp: j.monitor.forget, Now: j.app.now,
+	}, j.gate)
+	if err != nil {
 		return usageErrorf("kafka: %w", err)
 	}
 	return nil
 }
 
-// ends are the topic's ends now.
+// ends are the topic's ends now, and the first contact with it: a topic that is not there is an error before the run begins.
 func (j *consumeJob) ends(ctx context.Context, topic string) (map[int32]int64, error) {
 	client, err := j.app.Kafka(nil)
 	if err != nil {
@@ -282,17 +321,20 @@ func (j *consumeJob) ends(ctx context.Context, topic string) (map[int32]int64, e
 	}
 	bounds, err := client.Resolve(ctx, topic, nil, all)
 	if err != nil {
-		return nil, fmt.Errorf("consume: %w", err)
+		return nil, fmt.Errorf("%s: %w", j.app.command, err)
 	}
 	until := make(map[int32]int64, len(bounds))
 	for _, b := range bounds {
 		until[b.Partition] = b.End
+		if b.HeldBack > 0 && j.opts.untilEnd {
+			j.app.log().Warn("an open transaction holds back the end", "topic", topic, "partition", b.Partition, "offsets", b.HeldBack)
+		}
 	}
 	return until, nil
 }
 
-// run consumes until the end, and serves the monitor meanwhile.
-func (j *consumeJob) run(ctx context.Context) error {
+// consume goes on until the end, and serves the monitor meanwhile.
+func (j *consumeJob) consume(ctx context.Context) error {
 	stop, err := j.monitor.serve(ctx, j.opts.listen, j.consumer, j.health)
 	if err != nil {
 		return err

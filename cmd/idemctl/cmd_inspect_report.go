@@ -220,22 +220,20 @@ func recordFacts(records []inspect.Record, searched *searchedRange, fact func(he
 	if searched == nil {
 		return
 	}
-	if len(records) == 0 {
-		fact("record", "none in %s, range %s", searched.Topic, searched.Range)
-	}
+	fact("topic", "%s, range %s: %s with this key", searched.Topic, searched.Range, count(int64(len(records)), "record"))
 	for i := range records {
 		if i == shownRecords {
 			fact("", "and %d more (-o json has them)", len(records)-shownRecords)
 			break
 		}
 		r := &records[i]
-		line := fmt.Sprintf("%s[%d]@%d %s %s", r.Topic, r.Partition, r.Offset, utcTime(r.Time), r.Outcome)
+		line := fmt.Sprintf("[%d]@%d %s %s", r.Partition, r.Offset, utcTime(r.Time), r.Outcome)
 		if r.By != "" {
 			line += " by " + strings.TrimPrefix(r.By, r.Topic)
 		} else if r.Reason != "" {
 			line += ": " + r.Reason
 		}
-		fact("record", "%s", line)
+		fact("", "%s", line)
 	}
 	if !searched.Complete {
 		fact("", "not the whole range could be read")

@@ -81,6 +81,9 @@ func (o *purgeOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.Var(&o.metricsFile, "metrics-file", "write metrics of the run to this `FILE`, for a textfile collector")
 	fs.BoolVar(&o.acceptReplayRisk, "accept-replay-risk", false, "purge although a topic can be replayed further back than the ledger remembers")
 	fs.BoolVar(&o.execute, "execute", false, "do it")
+	for _, unset := range []string{"run-time", "max-lag"} {
+		fs.Lookup(unset).DefValue = "" // there is none
+	}
 }
 
 // check refuses what no server need be asked about.

@@ -135,7 +135,7 @@ func (a *app) restore(ctx context.Context, result *purgeRestoreResult) error {
 	result.Report = &rep
 	word := resultWord(err)
 	if err == nil && rep.Conflicts > 0 {
-		word = "conflicts"
+		word = "incomplete"
 	}
 	finish(word, rep)
 	return err

@@ -95,8 +95,13 @@ func inShort(k reconcile.Kind) string {
 
 // mendCommand is what to type next about a finding.
 func mendCommand(f *reconcile.Finding, again string) string {
+	kinds := string(f.Kind)
+	if f.Kind == reconcile.Abandoned {
+		// This very look has touched the marker: how old it is may not be known any more, and it counts as stuck the next time.
+		kinds += "," + string(reconcile.Stuck)
+	}
 	if f.Repair != "" {
-		return "idemctl " + again + " --fix " + string(f.Kind) + " --execute"
+		return "idemctl " + again + " --fix " + kinds + " --execute"
 	}
 	if f.Kind == reconcile.AlienKey || f.Kind == reconcile.Cold || len(f.Examples) == 0 {
 		return ""

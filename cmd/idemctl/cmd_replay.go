@@ -12,6 +12,7 @@ import (
 	"github.com/idemctl/idemctl/internal/render"
 	"github.com/idemctl/idemctl/pkg/ledger"
 	"github.com/idemctl/idemctl/pkg/replay"
+	"github.com/idemctl/idemctl/pkg/replay/kafka"
 )
 
 type replayOptions struct {
@@ -29,6 +30,9 @@ type replayOptions struct {
 	top          int
 	list         bool
 	inFlightWait durationFlag
+	group        string
+	// sessionTimeout is the group's.
+	sessionTimeout durationFlag
 
 	again string // the command line to go on with, but for partition and range
 }
@@ -48,6 +52,10 @@ and report what came of every record.
 Ranges: N, N:M (M exclusive), :M, N:, start, end, -N (the last N), +N (the first
 N), @TIME, @T1:T2 with RFC 3339, a date, epoch seconds or milliseconds, or -1h.
 Offsets apply to each partition; times to all. The end is pinned at the start.
+
+With --group and --mode execute, processes on several machines share a range:
+the first pins it, each takes partitions, and what a process that dies leaves
+is done by the others. Its progress is the group's own committed offsets.
 
 Exit status:
   0    done: verify found every record absorbed; rehearse and execute found
@@ -82,6 +90,9 @@ func (o *replayOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.top, "top", 20, "with --keys, show the `N` most repeated keys") //nolint:mnd // the documented default
 	fs.BoolVar(&o.list, "list", false, "one line for each record")
 	fs.Var(&o.inFlightWait, "in-flight-wait", "at the end, try records that another owner holds again for so `LONG`")
+	fs.StringVar(&o.group, "group", "", "share the range with other processes as `GROUP`, a new one")
+	o.sessionTimeout = durationFlag(kafka.DefaultSessionTimeout)
+	fs.Var(&o.sessionTimeout, "session-timeout", "with --group, how long a silent process keeps its partitions")
 }
 
 func runReplay(ctx context.Context, a *app, opts *replayOptions, args []string) error {
@@ -91,6 +102,9 @@ func runReplay(ctx context.Context, a *app, opts *replayOptions, args []string) 
 	}
 	if err := opts.check(a.flags.output); err != nil {
 		return err
+	}
+	if opts.group != "" {
+		return runReplayGroup(ctx, a, opts, mode, args)
 	}
 	r, err := opts.read(a)
 	if err != nil {

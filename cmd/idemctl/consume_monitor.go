@@ -2,20 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/idemctl/idemctl/internal/render"
 	"github.com/idemctl/idemctl/pkg/replay"
-	"github.com/idemctl/idemctl/pkg/replay/kafka"
 )
 
 // consumeMonitor counts what a consumer does, for its report, for Prometheus, and for whoever asks whether it is well.
@@ -29,7 +21,7 @@ type consumeMonitor struct {
 
 	mu     sync.Mutex
 	counts consumeResult
-	held   map[heldKey]string // outcome of the last try of what has not passed
+	held   map[heldKey]heldRecord // what has been tried and has not passed
 }
 
 // heldKey is one record at one handler.
@@ -38,6 +30,19 @@ type heldKey struct {
 	partition int32
 	offset    int64
 }
+
+// heldRecord is a record that was tried and is waited for, or parked, and why.
+type heldRecord struct {
+	Record  string `json:"record"` // topic[partition]@offset
+	Handler string `json:"handler"`
+	Outcome string `json:"outcome"`
+	Reason  string `json:"reason,omitempty"`
+
+	at replay.Position
+}
+
+// consumeExamples bounds the records that a report names.
+const consumeExamples = 5
 
 func newConsumeMonitor(topic, group string) *consumeMonitor {
 	labels := prometheus.Labels{"topic": topic, "group": group}
@@ -55,7 +60,7 @@ func newConsumeMonitor(topic, group string) *consumeMonitor {
 			ConstLabels: labels, Buckets: prometheus.ExponentialBuckets(0.001, 2, 16), //nolint:mnd // 1 ms to 33 s
 		}, []string{"handler"}),
 		counts: consumeResult{Topic: topic, Group: group, Handlers: map[string]replay.Tally{}},
-		held:   map[heldKey]string{},
+		held:   map[heldKey]heldRecord{},
 	}
 	m.registry.MustRegister(m.outcomes, m.retries, m.parked, m.degraded, m.latency)
 	return m
@@ -64,6 +69,8 @@ func newConsumeMonitor(topic, group string) *consumeMonitor {
 // observe takes every decision of the gate, from several partitions at once.
 func (m *consumeMonitor) observe(o replay.Observation) {
 	at := heldKey{handler: o.Handler, partition: o.Record.Partition, offset: o.Record.Offset}
+	position := replay.Position{Topic: o.Record.Topic, Partition: o.Record.Partition, Offset: o.Record.Offset}
+	named := heldRecord{Record: position.String(), Handler: o.Handler, Outcome: o.Verdict.Outcome, Reason: o.Verdict.Reason, at: position}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if o.Verdict.Degraded {
@@ -73,7 +80,7 @@ func (m *consumeMonitor) observe(o replay.Observation) {
 	if !o.Passed {
 		m.retries.WithLabelValues(o.Handler, o.Verdict.Outcome).Inc()
 		m.counts.Retries++
-		m.held[at] = o.Verdict.Outcome
+		m.held[at] = named
 		return
 	}
 	delete(m.held, at)
@@ -86,7 +93,9 @@ func (m *consumeMonitor) observe(o replay.Observation) {
 	tally[o.Verdict.Outcome]++
 	if o.Parked {
 		m.parked.WithLabelValues(o.Handler, o.Verdict.Outcome).Inc()
-		m.counts.Parked++
+		if m.counts.Parked++; m.counts.Parked <= consumeExamples {
+			m.counts.ParkedRecords = append(m.counts.ParkedRecords, named)
+		}
 	}
 }
 
@@ -117,134 +126,4 @@ func (t timedHandler) Handle(ctx context.Context, items []replay.Item) ([]replay
 	began := time.Now()
 	defer func() { t.seconds.Observe(time.Since(began).Seconds()) }()
 	return t.Handler.Handle(ctx, items)
-}
-
-// lagCollector reads the partitions' state when Prometheus asks.
-type lagCollector struct {
-	states func() []kafka.PartitionState
-	lag    *prometheus.Desc
-	wait   *prometheus.Desc
-}
-
-// Describe implements prometheus.Collector.
-func (l *lagCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- l.lag
-	ch <- l.wait
-}
-
-// Collect implements prometheus.Collector.
-func (l *lagCollector) Collect(ch chan<- prometheus.Metric) {
-	for _, s := range l.states() {
-		p := strconv.Itoa(int(s.Partition))
-		if s.Next >= 0 && s.HighWatermark >= 0 {
-			ch <- prometheus.MustNewConstMetric(l.lag, prometheus.GaugeValue, float64(max(0, s.HighWatermark-s.Next)), p)
-		}
-		ch <- prometheus.MustNewConstMetric(l.wait, prometheus.GaugeValue, float64(s.Waiting), p)
-	}
-}
-
-// serve answers on address until stop is called; an empty one serves nothing.
-func (m *consumeMonitor) serve(ctx context.Context, address string, consumer *kafka.Consumer, stalled func() []kafka.PartitionState) (stop func(), err error) {
-	if address == "" {
-		return func() {}, nil
-	}
-	labels := prometheus.Labels{"topic": m.counts.Topic, "group": m.counts.Group}
-	m.registry.MustRegister(&lagCollector{
-		states: consumer.States,
-		lag:    prometheus.NewDesc("idemctl_consume_lag", "Records between the last one that passed and the log's end.", []string{"partition"}, labels),
-		wait:   prometheus.NewDesc("idemctl_consume_waiting", "Records read that have not passed.", []string{"partition"}, labels),
-	})
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
-		bad := stalled()
-		if len(bad) == 0 {
-			_, _ = fmt.Fprintln(w, "ok")
-			return
-		}
-		w.WriteHeader(http.StatusServiceUnavailable)
-		for _, s := range bad {
-			_, _ = fmt.Fprintf(w, "partition %d: %d records wait, no progress since %s: %s\n",
-				s.Partition, s.Waiting, s.Progress.UTC().Format(time.RFC3339), render.Text(orWords(s.Held, "a handler has not come back")))
-		}
-	})
-	var listen net.ListenConfig
-	l, err := listen.Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("--listen %s: %w", address, err)
-	}
-	const headerTimeout = 5 * time.Second
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(l) // it ends by Close, which is the caller's
-	}()
-	return func() {
-		_ = server.Close()
-		<-done
-	}, nil
-}
-
-func orWords(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
-// consumeResult is what a consumer did.
-type consumeResult struct {
-	Topic    string                  `json:"topic"`
-	Group    string                  `json:"group"`
-	Handlers map[string]replay.Tally `json:"handlers"` // records that passed, by handler and outcome
-	Parked   int64                   `json:"parked"`
-	Held     map[string]int64        `json:"held"` // records that had not passed when it stopped, by outcome
-	Retries  int64                   `json:"retries"`
-	Degraded int64                   `json:"degraded"`
-}
-
-// result is a copy of the counts.
-func (m *consumeMonitor) result() *consumeResult {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.counts
-	r.Held = map[string]int64{}
-	for _, outcome := range m.held {
-		r.Held[outcome]++
-	}
-	return &r
-}
-
-// complete reports that every record was executed or absorbed.
-func (r *consumeResult) complete() bool { return r.Parked == 0 && len(r.Held) == 0 }
-
-func (r *consumeResult) render() render.Result {
-	t := render.Table{Columns: []render.Column{
-		{Name: "handler", Once: true}, {Name: "outcome"}, {Name: "records", Align: render.Right, Number: true}, {Name: "meaning", Shrink: true},
-	}}
-	for _, name := range sortedKeys(r.Handlers) {
-		for _, o := range r.Handlers[name].Rows() {
-			t.Add(name, o.Outcome, strconv.FormatInt(o.Count, 10), meaning(o.Outcome))
-		}
-	}
-	out := render.Result{Value: r, Tables: []render.Table{t}}
-	if len(r.Handlers) == 0 {
-		out.Tables = nil
-		out.Notes = append(out.Notes, "No record was consumed.")
-	}
-	if r.Parked > 0 {
-		out.Notes = append(out.Notes, fmt.Sprintf("Parked as dead letters: %d.", r.Parked))
-	}
-	if len(r.Held) > 0 {
-		var parts []string
-		for _, outcome := range sortedKeys(r.Held) {
-			parts = append(parts, fmt.Sprintf("%d %s", r.Held[outcome], outcome))
-		}
-		out.Notes = append(out.Notes, "Held back when it stopped, not committed: "+strings.Join(parts, ", ")+".")
-	}
-	if r.Degraded > 0 {
-		out.Notes = append(out.Notes, fmt.Sprintf("Decided by the ledger alone, since Redis did not answer: %d.", r.Degraded))
-	}
-	return out
 }

@@ -1,6 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 
 	"github.com/idemctl/idemctl/pkg/ledger"
@@ -25,6 +31,8 @@ type guardOptions struct {
 	foreignWriters         bool
 	// alwaysLook asks the ledger even where this ledger's own COMPLETED would do.
 	alwaysLook bool
+	// blind begins also while Redis does not answer.
+	blind bool
 }
 
 // AddFlags declares the flags.
@@ -46,4 +54,35 @@ func policy(c choiceFlag) ledger.Policy {
 		return ledger.Run
 	}
 	return ledger.Hold
+}
+
+// guardFilter opens the filter of a guard. A consumer that is blind goes on without Redis, and must not wait for it to begin
+// (hazard G14); a password that Redis refuses ends it all the same.
+func (a *app) guardFilter(ctx context.Context, opts guardOptions) (*ledger.Filter, error) {
+	if !opts.blind {
+		return a.Filter(ctx)
+	}
+	client, err := a.RedisClient()
+	if err != nil {
+		return nil, err
+	}
+	err = a.firstContact(ctx, "Redis", a.config.redisAddress(), func(ctx context.Context) error { return client.Ping(ctx).Err() })
+	switch {
+	case err == nil:
+	case ctx.Err() != nil, redisRefuses(err):
+		return nil, err
+	default:
+		a.log().Warn("Redis does not answer: the ledger decides alone until it does", "error", err)
+	}
+	return a.filterOn(client)
+}
+
+// redisRefuses reports that Redis answered, and does not let this user in.
+func redisRefuses(err error) bool {
+	answer, ok := errors.AsType[redis.Error](err)
+	if !ok {
+		return false
+	}
+	kind, _, _ := strings.Cut(answer.Error(), " ")
+	return slices.Contains([]string{"NOAUTH", "WRONGPASS", "NOPERM"}, kind)
 }

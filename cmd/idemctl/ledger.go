@@ -9,6 +9,8 @@ import (
 	"os/user"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/idemctl/idemctl/internal/mysqlx"
 	"github.com/idemctl/idemctl/internal/runlog"
 	"github.com/idemctl/idemctl/pkg/ledger"
@@ -99,6 +101,11 @@ func (a *app) Filter(ctx context.Context) (*ledger.Filter, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.filterOn(client)
+}
+
+// filterOn is the configured filter over a client.
+func (a *app) filterOn(client redis.UniversalClient) (*ledger.Filter, error) {
 	r := &a.config.Redis
 	template, err := ledger.ParseKeyTemplate(r.Key)
 	if err != nil {

@@ -10,7 +10,12 @@ import (
 // waitFlag is a duration that may be 0: not at all.
 type waitFlag time.Duration
 
-func (w *waitFlag) String() string { return formatDuration(time.Duration(*w)) }
+func (w *waitFlag) String() string {
+	if *w == 0 {
+		return "0" // which the help does not show as a default
+	}
+	return formatDuration(time.Duration(*w))
+}
 
 // Type implements pflag.Value.
 func (w *waitFlag) Type() string { return "duration" }

@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -181,26 +178,8 @@ func (k *killCase) kill(t *testing.T, i int) (point string, dead bool) {
 // statement of the killed run may still be at work in the server.
 func (k *killCase) check(t *testing.T) (state string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		lock, err := partition.LockMonths(ctx, k.schema.DB, k.scheme)
-		if err == nil {
-			defer lock.Release(ctx)
-			break
-		}
-		if !errors.Is(err, mysqlx.ErrLockHeld) {
-			t.Fatal(err)
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatal("the killed run's lock is never given back")
-		case <-tick.C:
-		}
-	}
-	catalog, err := partition.LoadCatalog(ctx, k.schema.DB, k.scheme)
+	defer k.lock(t)()
+	catalog, err := partition.LoadCatalog(t.Context(), k.schema.DB, k.scheme)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,6 +216,29 @@ func (k *killCase) check(t *testing.T) (state string) {
 	return state
 }
 
+// lock takes the run's lock as soon as the server has noticed that its owner is gone.
+func (k *killCase) lock(t *testing.T) (release func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		lock, err := partition.LockMonths(ctx, k.schema.DB, k.scheme)
+		if err == nil {
+			return func() { _ = lock.Release(t.Context()) }
+		}
+		if !errors.Is(err, mysqlx.ErrLockHeld) {
+			t.Fatal(err)
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal("the killed run's lock is never given back")
+		case <-tick.C:
+		}
+	}
+}
+
 // horizonOf is the horizon that the purge has raised, also of a biz_type that no guard has claimed yet.
 func horizonOf(c partition.Catalog, biz string) (time.Time, bool) {
 	h := c.LostUntil
@@ -252,30 +254,32 @@ func (k *killCase) present(t *testing.T, catalog partition.Catalog) map[string]t
 	found := map[string]time.Time{}
 	for _, table := range catalog.Tables {
 		for _, name := range table.Names() {
-			rows, err := k.schema.DB.QueryContext(t.Context(), "SELECT biz_type, order_id, create_time FROM "+mysqlx.Quote(name))
-			if mysqlx.Number(err) == mysqlx.ErrNoSuchTable {
-				continue
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			for rows.Next() {
-				var biz, order string
-				var create time.Time
-				if err := rows.Scan(&biz, &order, &create); err != nil {
-					t.Fatal(err)
-				}
-				if _, twice := found[rowKey(biz, order)]; twice {
-					t.Fatalf("%s/%s is there twice", biz, order)
-				}
-				found[rowKey(biz, order)] = create
-			}
-			if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			if err := k.readTable(t.Context(), name, found); err != nil && mysqlx.Number(err) != mysqlx.ErrNoSuchTable {
 				t.Fatal(err)
 			}
 		}
 	}
 	return found
+}
+
+func (k *killCase) readTable(ctx context.Context, name string, into map[string]time.Time) error {
+	rows, err := k.schema.DB.QueryContext(ctx, "SELECT biz_type, order_id, create_time FROM "+mysqlx.Quote(name))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var biz, order string
+		var create time.Time
+		if err := rows.Scan(&biz, &order, &create); err != nil {
+			return err
+		}
+		if _, twice := into[rowKey(biz, order)]; twice {
+			return fmt.Errorf("%s/%s is there twice", biz, order)
+		}
+		into[rowKey(biz, order)] = create
+	}
+	return rows.Err()
 }
 
 // archived reads every archive that verifies. The same row may be in several: a run that was killed after it had archived
@@ -362,135 +366,4 @@ func (k *killCase) finish(t *testing.T) {
 	if last := strings.Join(got, ","); last != strings.Join(want, ",") && last != strings.Join(append(want[:2:2], want[3]), ",") {
 		t.Errorf("the months are %v, want %v", got, want)
 	}
-}
-
-// killPoint is a request: the left-th from now, or of those that change something. left 0: none.
-type killPoint struct {
-	left    int
-	changes bool
-	before  bool // the server does not get it
-	kill    func()
-}
-
-// changing finds the requests that change rows, tables or the catalog.
-var changing = regexp.MustCompile("DELETE `|RENAME TABLE|DROP TABLE|UPDATE `t_idempotent_control`")
-
-// killProxy stands between the program and the server, counts requests, and kills at the one that was asked for.
-type killProxy struct {
-	addr   string
-	target string
-
-	mu     sync.Mutex
-	point  killPoint
-	open   int           // connections
-	closed chan struct{} // gets a word whenever one ends
-}
-
-func newKillProxy(t *testing.T, target string) *killProxy {
-	t.Helper()
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &killProxy{addr: l.Addr().String(), target: target, closed: make(chan struct{}, 1)}
-	accepting := make(chan struct{})
-	go func() {
-		defer close(accepting)
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			p.count(1)
-			go func() {
-				defer p.count(-1)
-				p.serve(client)
-			}()
-		}
-	}()
-	t.Cleanup(func() {
-		_ = l.Close()
-		<-accepting
-		p.drain()
-	})
-	return p
-}
-
-func (p *killProxy) count(n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.open += n
-	select {
-	case p.closed <- struct{}{}:
-	default:
-	}
-}
-
-func (p *killProxy) killAt(point killPoint) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.point = point
-}
-
-// drain waits until the server has ended the connections of a run that is gone.
-func (p *killProxy) drain() {
-	for {
-		p.mu.Lock()
-		open := p.open
-		p.mu.Unlock()
-		if open == 0 {
-			return
-		}
-		<-p.closed
-	}
-}
-
-// counted says whether this request is the one.
-func (p *killProxy) counted(request []byte) (killPoint, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.point.left == 0 || p.point.changes && !changing.Match(request) {
-		return killPoint{}, false
-	}
-	p.point.left--
-	return p.point, p.point.left == 0
-}
-
-func (p *killProxy) serve(client net.Conn) {
-	defer client.Close()
-	server, err := net.Dial("tcp", p.target)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	back := make(chan struct{})
-	go func() {
-		defer close(back)
-		_, _ = io.Copy(client, server)
-		_, _ = io.Copy(io.Discard, server) // the client is gone: what the server still says is of no use
-	}()
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := client.Read(buf)
-		if err != nil {
-			break
-		}
-		point, hit := p.counted(buf[:n])
-		if hit && point.before {
-			point.kill()
-			break
-		}
-		if _, err := server.Write(buf[:n]); err != nil {
-			break
-		}
-		if hit {
-			point.kill()
-		}
-	}
-	// The server ends its side once it has worked off what it got and sees the end of ours.
-	if tcp, ok := server.(*net.TCPConn); ok {
-		_ = tcp.CloseWrite()
-	}
-	<-back
 }

@@ -16,7 +16,7 @@ import (
 // measured writes the metrics file, if one is asked for, about a run that ended with err, and returns the error that the
 // command ends with.
 func (j *purgeJob) measured(ctx context.Context, err error) error {
-	if j.opts.metricsFile == "" {
+	if j.opts.metricsFile == "" || !j.opts.execute { // a plan is no run
 		return err
 	}
 	code := exitCode(err)
@@ -59,6 +59,9 @@ func (j *purgeJob) addReport(set *metrics.Set) {
 	set.Add("idemctl_purge_lag_wait_seconds", "How long the last run waited for the replica.", rep.LagWaited.Seconds())
 	for i := range rep.Months {
 		m := &rep.Months[i]
+		if m.Outcome == purge.OutcomeKept {
+			continue
+		}
 		set.Add("idemctl_purge_month_rows", "Rows of a table that went in the last run, deleted or dropped.",
 			float64(m.Deleted+m.Dropped), metrics.Label{Name: "table", Value: m.Table.Name})
 	}
@@ -87,7 +90,11 @@ func (j *purgeJob) addCatalog(ctx context.Context, set *metrics.Set) {
 				float64(h.UnixMilli())/float64(time.Second/time.Millisecond), metrics.Label{Name: "biz_type", Value: biz})
 		}
 	}
-	current := partition.MonthOf(j.app.now(), j.app.config.Location())
+	now := j.result.Plan.Now // the database's
+	if now.IsZero() {
+		now = j.app.now()
+	}
+	current := partition.MonthOf(now, j.app.config.Location())
 	ahead := 0
 	for ; ; ahead++ {
 		if _, ok := catalog.Home(current + partition.Month(ahead) + 1); !ok {

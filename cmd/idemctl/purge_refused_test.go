@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +79,7 @@ func (p *purgeCase) rows(t *testing.T) (full, mixed string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprint(n)
+		return strconv.Itoa(n)
 	}
 	return count(p.full), count(p.mixed)
 }

@@ -54,7 +54,7 @@ func (a *app) openGuard(ctx context.Context, opts guardOptions, h Handler, mode 
 	if mode != replay.ModeVerify && store.Legacy() {
 		return nil, usageErrorf("ledger.columns: %w", ledger.ErrLegacy)
 	}
-	filter, err := a.Filter(ctx)
+	filter, err := a.guardFilter(ctx, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func (s *Setup) measured() (known []Handler, unsaid string) {
 		}
 	}
 	if n := len(s.Handlers) - len(known); n > 0 && len(known) > 0 {
-		unsaid = fmt.Sprintf("; not said by %d other handlers", n)
+		unsaid = "; not said by " + count(n, "other handler")
 	}
 	return known, unsaid
 }
@@ -134,7 +134,7 @@ func checkEventTime(s *Setup) Result {
 			bad = append(bad, finding(Warn, h.Name+": fallback is the record's timestamp", why, "leave fallback out: a message without its time is then invalid and parked"))
 		}
 	}
-	return merge(ok("all %d handlers have a business time of their own", len(s.Handlers)), bad)
+	return merge(ok("%s, each with a business time of its own", count(len(s.Handlers), "handler")), bad)
 }
 
 // checkBizTypes looks at biz_types that several handlers feed: their keys must mean the same.
@@ -168,5 +168,5 @@ func checkBizTypes(s *Setup) Result {
 			"The first handler to see a key does the work for all: if the same key means another order, or another effect, in the second, that one is dropped.",
 			"make sure that key and fingerprint mean the same in each, or give each its own biz_type"))
 	}
-	return merge(ok("%d biz_types, one handler each", len(by)), bad)
+	return merge(ok("%s, one handler each", count(len(by), "biz_type")), bad)
 }

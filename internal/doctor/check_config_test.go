@@ -21,7 +21,7 @@ func TestConfigChecks(t *testing.T) {
 		{"config.lease", p99(24*time.Second + time.Millisecond), Warn, "coupon: lease 2m is less"}, // hazard G3
 		{"config.lease", p99(3 * time.Minute), Fail, "coupon: lease 2m is less than 5 x 3m"},
 		{"config.lease", p99(0), Skipped, "no handler says"},
-		{"config.lease", second(Handler{Name: "other", BizType: "B"}), OK, "not said by 1 other"},
+		{"config.lease", second(Handler{Name: "other", BizType: "B"}), OK, "not said by 1 other handler"},
 		{"config.poll", nil, OK, "20 records x 200ms = 4s"},
 		{"config.poll", p99(3*time.Second - time.Millisecond), OK, "20 records x"},
 		{"config.poll", p99(3 * time.Second), Fail, "coupon: 20 records x 3s = 1m, rebalance timeout 1m"}, // hazard G21
@@ -32,11 +32,11 @@ func TestConfigChecks(t *testing.T) {
 		{"config.key", func(s *Setup) { s.KeyTemplate = "x:{biz_type}-{order_id}" }, Fail, "after {biz_type}"}, // hazard G12
 		{"config.key", func(s *Setup) { s.KeyTemplate = "x:{order_id}" }, Fail, "no {biz_type}"},
 		{"config.key", func(s *Setup) { s.KeyTemplate = "{idem}:{biz_type}:{order_id}" }, Warn, "fixed hash tag {idem}"},
-		{"config.event-time", nil, OK, "all 1 handlers"},
+		{"config.event-time", nil, OK, "1 handler, each"},
 		{"config.event-time", func(s *Setup) { s.Handlers[0].EventTime = EventTimeRecord }, Warn, "coupon: event_time is the record's timestamp"},
 		{"config.event-time", func(s *Setup) { s.Handlers[0].Fallback = EventTimeRecord }, Warn, "coupon: fallback"},
 		{"config.event-time", none, Skipped, "no handler"},
-		{"config.biz-type", nil, OK, "1 biz_types"},
+		{"config.biz-type", nil, OK, "1 biz_type,"},
 		{"config.biz-type", second(Handler{Name: "app", Topic: "app-paid", BizType: "COUPON", Key: "id"}), Warn, "COUPON is fed by coupon (order-paid, key orderId) and app (app-paid, key id)"},
 		{"config.biz-type", second(Handler{Name: "app", Topic: "app-paid", BizType: "COUPON", Fingerprint: []string{"amount"}}), Fail, "different fingerprints"},
 		{"config.biz-type", second(Handler{Name: "ship", Topic: "order-paid", BizType: "SHIPMENT"}), OK, "2 biz_types"},

@@ -66,7 +66,19 @@ func TestHorizon(t *testing.T) {
 		set(at(40*day), time.Time{}, time.Time{})
 		expect(t, check(t, c, "ledger.horizon"), OK, "40d ago; retention 30d")
 		set(at(10*day), time.Time{}, time.Time{})
-		expect(t, check(t, c, "ledger.horizon"), Warn, "when it first claimed")
+		expect(t, check(t, c, "ledger.horizon"), OK, "10d ago") // young, and nothing to ask it about
+		k := testenv.Kafka(t)
+		own := c.Handlers
+		for age, want := range map[time.Duration]Status{9 * day: OK, 11 * day: Warn} {
+			topic := k.Topic(t, 1, nil)
+			produce(t, k, topic, at(age))
+			kc := onTopic(t, k, topic)
+			c.Kafka, c.Handlers = kc.Kafka, kc.Handlers
+			if r := check(t, c, "ledger.horizon"); r.Status != want {
+				t.Errorf("a record %s old: %+v", Short(age), r)
+			}
+		}
+		c.Kafka, c.Handlers = nil, own
 		set(at(90*day), at(20*day), time.Time{})
 		expect(t, check(t, c, "ledger.horizon"), Warn, "only 20d ago; retention is 30d") // hazard P16
 		set(at(90*day), time.Time{}, at(-3*day))
@@ -90,7 +102,7 @@ func TestTimesAndWriters(t *testing.T) {
 		expect(t, check(t, c, "ledger.times"), OK, "no rows yet")
 		insert(t, s, month(c, 0), "A-1", "UTC_TIMESTAMP(3)", guarded)
 		expect(t, check(t, c, "ledger.times"), OK, "newest create_time 20")
-		expect(t, check(t, c, "ledger.writers"), OK, "1 newest rows, all by a guard")
+		expect(t, check(t, c, "ledger.writers"), OK, "1 newest row, all by a guard")
 		insert(t, s, month(c, 0), "A-2", "UTC_TIMESTAMP(3) + INTERVAL 8 HOUR", guarded)
 		expect(t, check(t, c, "ledger.times"), Fail, "1 of 2 newest rows lie up to ") // hazards P3, P18
 		expect(t, check(t, c, "ledger.times"), Fail, "in the future, all by a guard")
@@ -109,7 +121,7 @@ func TestTruncated(t *testing.T) {
 		c := foreign(t, s, partition.Columns{OrderID: "msg"})
 		exec(t, s, "CREATE TABLE dedup (msg VARCHAR(8) COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, create_time DATETIME NOT NULL)",
 			"INSERT INTO dedup VALUES ('ÄÖÜ-1', UTC_TIMESTAMP())")
-		expect(t, check(t, c, "ledger.truncated"), OK, "1 newest rows")
+		expect(t, check(t, c, "ledger.truncated"), OK, "1 newest row:")
 		// What a service with INSERT IGNORE does to two orders.
 		exec(t, s, "INSERT IGNORE INTO dedup VALUES ('ORDER-0001', UTC_TIMESTAMP())", "INSERT IGNORE INTO dedup VALUES ('ORDER-0002', UTC_TIMESTAMP())")
 		expect(t, check(t, c, "ledger.truncated"), Warn, `1 of 2 newest keys are exactly as long as their column (8), such as "ORDER-00"`)

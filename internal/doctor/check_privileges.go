@@ -160,5 +160,5 @@ func checkForeignGrants(ctx context.Context, f *Facts) (Result, error) {
 			"A row that someone deletes, or a month that someone drops, without raising the horizon first: its orders run again as if they were new.",
 			"REVOKE DELETE, DROP on the months from every account but the one that runs idemctl purge"))
 	}
-	return merge(ok("nobody but %s and %d accounts with global privileges", me, len(administrators)), bad), nil
+	return merge(ok("no other account but %s with global privileges", count(len(administrators), "administrator")), bad), nil
 }

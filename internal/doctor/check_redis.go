@@ -97,7 +97,7 @@ func checkReplicas(ctx context.Context, f *Facts) (Result, error) {
 		replicas += int(n.number("connected_slaves"))
 		bad = append(bad, judgeReplicas(n)...)
 	}
-	return merge(ok("role %s, %d replicas, none more than %ds behind", nodes[0].info["role"], replicas, replicaLag), bad), nil
+	return merge(ok("role %s, %s, none more than %ds behind", nodes[0].info["role"], count(replicas, "replica"), replicaLag), bad), nil
 }
 
 func judgeReplicas(n node) []Result {
@@ -173,9 +173,9 @@ func checkMarkers(ctx context.Context, f *Facts) (Result, error) {
 
 func (s *markerSample) size() string {
 	if s.partial {
-		return fmt.Sprintf("%d markers, a sample", s.total)
+		return fmt.Sprintf("%s, a sample", count(s.total, "marker"))
 	}
-	return fmt.Sprintf("%d markers, all there are", s.total)
+	return fmt.Sprintf("%s, all there are", count(s.total, "marker"))
 }
 
 // leaseSlack is how much longer than a lease a marker's TTL may be: clocks tick while it is read.

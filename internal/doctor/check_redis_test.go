@@ -91,7 +91,7 @@ func TestReplicas(t *testing.T) {
 	expect(t, check(t, c, "redis.replicas"), Fail, "role slave of 127.0.0.1")
 	c.Redis = master
 	await(t, func() bool {
-		return check(t, c, "redis.replicas").Status == OK && check(t, c, "redis.replicas").Read == "role master, 1 replicas, none more than 10s behind"
+		return check(t, c, "redis.replicas").Status == OK && check(t, c, "redis.replicas").Read == "role master, 1 replica, none more than 10s behind"
 	})
 
 	behind := node{info: map[string]string{"role": "master", "connected_slaves": "2", "slave0": "ip=10.0.0.1,port=6379,state=online,offset=1,lag=1", "slave1": "ip=10.0.0.2,port=6379,state=online,offset=1,lag=60"}}

@@ -44,7 +44,7 @@ func checkTables(ctx context.Context, f *Facts) (Result, error) {
 		}
 		bad = append(bad, judgeShape(s, f.Scheme)...)
 	}
-	return merge(ok("%d tables, each with its exact unique key and expiry index", len(found)), bad), nil
+	return merge(ok("%s, each with its exact unique key and expiry index", count(len(found), "table")), bad), nil
 }
 
 func noTables(f *Facts) Result {

@@ -62,7 +62,7 @@ func checkTopicRetention(ctx context.Context, f *Facts) (Result, error) {
 	if len(errs) > 0 {
 		return Result{}, errors.Join(errs...)
 	}
-	return merge(ok("ledger.retention %s; %d topics reach back %s at most", Short(f.Retention), len(topics), Short(longest)), bad), nil
+	return merge(ok("ledger.retention %s; %s can be replayed %s back at most", Short(f.Retention), count(len(topics), "topic"), Short(longest)), bad), nil
 }
 
 func judgeRetention(topic string, r kafka.TopicRetention, retention time.Duration, now time.Time) (Result, bool) {
@@ -121,7 +121,7 @@ func checkGroup(ctx context.Context, f *Facts) (Result, error) {
 		}
 		bad = append(bad, judgeLag(g, r, f.Retention, now)...)
 	}
-	return merge(ok("%s is %d records behind, the oldest of them %s old", f.Group, behind, Short(oldest.Round(time.Second))), bad), nil
+	return merge(ok("%s is %s behind, the oldest %s old", f.Group, count(int(behind), "record"), Short(oldest.Round(time.Second))), bad), nil
 }
 
 func judgeLag(g kafka.GroupLag, r kafka.TopicRetention, retention time.Duration, now time.Time) []Result {

@@ -41,7 +41,7 @@ func TestTopicRetention(t *testing.T) {
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
 			week := k.Topic(t, 1, map[string]string{"retention.ms": millis(7 * day)})
-			expect(t, check(t, onTopic(t, k, week), "topic.retention"), OK, "ledger.retention 30d; 1 topics reach back 7d at most")
+			expect(t, check(t, onTopic(t, k, week), "topic.retention"), OK, "ledger.retention 30d; 1 topic can be replayed 7d back at most")
 			longer := k.Topic(t, 1, map[string]string{"retention.ms": millis(60 * day)})
 			expect(t, check(t, onTopic(t, k, longer), "topic.retention"), Fail, longer+": retention.ms is 60d; ledger.retention 30d")
 			ever := k.Topic(t, 1, map[string]string{"retention.ms": "-1"})
@@ -92,7 +92,7 @@ func TestGroup(t *testing.T) {
 				}
 			}
 			commit(1)
-			expect(t, check(t, c, "topic.group"), OK, "is 1 records behind, the oldest of them 1h old")
+			expect(t, check(t, c, "topic.group"), OK, "is 1 record behind, the oldest 1h old")
 			commit(0)
 			expect(t, check(t, c, "topic.group"), Warn, topic+"[0]: 2 records behind, the oldest 6d old: 60% of retention.ms (10d)")
 			c.Retention = 6 * day

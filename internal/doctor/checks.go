@@ -7,7 +7,7 @@ func Checks() []Check {
 	return []Check{
 		{"ledger.tables", "unique key, types, collation, expiry index, engine, triggers", []Server{MySQL}, nil, checkTables},
 		{"ledger.months", "the catalog's months, the current one and the next", []Server{MySQL}, nil, checkMonths},
-		{"ledger.horizon", "from when on the ledger's memory is complete", []Server{MySQL}, nil, checkHorizon},
+		{"ledger.horizon", "from when on the ledger's memory is complete", []Server{MySQL}, []Server{Kafka}, checkHorizon},
 		{"ledger.times", "newest create_time against the server's UTC", []Server{MySQL}, nil, checkTimes},
 		{"ledger.writers", "rows that no guard wrote", []Server{MySQL}, nil, checkWriters},
 		{"ledger.truncated", "signs of INSERT IGNORE or a lax sql_mode: cut or empty keys", []Server{MySQL}, nil, checkTruncated},

@@ -191,7 +191,7 @@ func TestShort(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
 		0: "0s", 2 * time.Minute: "2m", time.Hour: "1h", 24 * time.Hour: "24h", 30 * day: "30d", 60 * time.Hour: "2.5d",
-		90 * time.Second: "1m30s", 200 * time.Millisecond: "200ms", 1234 * time.Millisecond: "1.2s", 10 * time.Minute: "10m",
+		90*time.Second + 300*time.Millisecond: "1m30s", 200 * time.Millisecond: "200ms", 1234 * time.Millisecond: "1.2s", 10 * time.Minute: "10m",
 	} {
 		if got := Short(d); got != want {
 			t.Errorf("%s, want %s", got, want)

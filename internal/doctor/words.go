@@ -17,7 +17,10 @@ func Short(d time.Duration) string {
 	if d >= 2*day {
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Hours()/24), ".0") + "d"
 	}
-	if d >= time.Second {
+	switch {
+	case d >= time.Minute:
+		d = d.Round(time.Second)
+	case d >= time.Second:
 		d = d.Round(100 * time.Millisecond) //nolint:mnd // a tenth of a second is as much as anyone reads
 	}
 	s := d.String()
@@ -29,3 +32,13 @@ func Short(d time.Duration) string {
 	}
 	return s
 }
+
+// count is a number of things, in words.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

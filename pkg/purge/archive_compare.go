@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -66,7 +67,7 @@ func hashOf(ctx context.Context, r io.Reader) (string, error) {
 		}
 		n, err := r.Read(buf)
 		_, _ = sum.Write(buf[:n]) // never fails, by its documentation
-		if err == io.EOF {        //nolint:errorlint // a reader returns it bare
+		if errors.Is(err, io.EOF) {
 			return hex.EncodeToString(sum.Sum(nil)), nil
 		}
 		if err != nil {

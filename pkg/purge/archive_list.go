@@ -92,7 +92,7 @@ func (a *Archive) verifySize() error {
 		return err
 	}
 	info, err := f.Stat()
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	if info.Size() != a.manifest.Bytes {

@@ -119,7 +119,7 @@ func (o *archiveOutput) discard() {
 }
 
 func syncFolder(path string) (err error) {
-	d, err := os.Open(path)
+	d, err := os.Open(path) //nolint:gosec // the folder of a file that the operator names
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,8 @@ func (s *tableScan) page(ctx context.Context, after [][]byte, page int64, into [
 		if err := fn(row); err != nil {
 			return n, nil, err
 		}
-		if n++; n == page {
+		n++
+		if n == page {
 			for _, at := range s.layout.cursor {
 				last = append(last, bytes.Clone(row[at]))
 			}

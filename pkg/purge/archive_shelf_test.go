@@ -127,12 +127,12 @@ func (s *shelf) put(table string, e entry) {
 	if e.topic != nil {
 		topic = e.topic
 	}
-	var claim, print any
+	var claim, fingerprint any
 	if e.claim != nil {
 		claim = e.claim
 	}
 	if e.print != nil {
-		print = e.print
+		fingerprint = e.print
 	}
 	created, expires := e.createdAt, e.expiresAt
 	if created.IsZero() {
@@ -142,7 +142,7 @@ func (s *shelf) put(table string, e entry) {
 		expires = s.now.Add(-e.expired - time.Hour)
 	}
 	s.sql("INSERT INTO "+table+" (order_id, biz_type, create_time, expire_at, claim_id, fingerprint, src_topic, src_partition, src_offset) VALUES (?,?,?,?,?,?,?,?,?)",
-		[]byte(e.order), []byte(e.biz), created, expires, claim, print, topic, e.part, e.offset)
+		[]byte(e.order), []byte(e.biz), created, expires, claim, fingerprint, topic, e.part, e.offset)
 }
 
 // fill puts n rows with one and the same expiry.

@@ -25,6 +25,7 @@ func TestConformanceArchive(t *testing.T) {
 		s.put(s.table, entry{order: "B", createdAt: base, expiresAt: base.Add(2 * time.Hour), claim: claim, topic: []byte("order-paid"), part: 3, offset: 10233})
 		s.put(s.table, entry{order: "A", createdAt: base.Add(time.Minute), expiresAt: base.Add(time.Hour), print: claim})
 		s.put(s.table, entry{order: "C", biz: "SHIPMENT", createdAt: base, expiresAt: base.Add(3 * time.Hour), offset: int64(-9223372036854775808)})
+		s.put(s.table, entry{order: "D", biz: "SHIPMENT", createdAt: base.Add(time.Second), expiresAt: base.Add(4 * time.Hour)})
 		s.put(s.table, entry{order: "live", createdAt: base, expiresAt: s.now.Add(time.Millisecond)})
 		s.put(s.table, entry{order: "odd", createdAt: s.now.Add(time.Millisecond), expiresAt: base}) // hazard P18
 		a := s.archive()
@@ -32,16 +33,17 @@ func TestConformanceArchive(t *testing.T) {
 			`{"order_id":"A","biz_type":"COUPON","create_time":"2026-01-02T03:05:05.678Z","expire_at":"2026-01-02T04:04:05.678Z","claim_id":null,"fingerprint":"000102030405060708090a0b0c0d0eff","src_topic":null,"src_partition":null,"src_offset":null}`,
 			`{"order_id":"B","biz_type":"COUPON","create_time":"2026-01-02T03:04:05.678Z","expire_at":"2026-01-02T05:04:05.678Z","claim_id":"000102030405060708090a0b0c0d0eff","fingerprint":null,"src_topic":"order-paid","src_partition":3,"src_offset":10233}`,
 			`{"order_id":"C","biz_type":"SHIPMENT","create_time":"2026-01-02T03:04:05.678Z","expire_at":"2026-01-02T06:04:05.678Z","claim_id":null,"fingerprint":null,"src_topic":null,"src_partition":null,"src_offset":-9223372036854775808}`,
+			`{"order_id":"D","biz_type":"SHIPMENT","create_time":"2026-01-02T03:04:06.678Z","expire_at":"2026-01-02T07:04:05.678Z","claim_id":null,"fingerprint":null,"src_topic":null,"src_partition":null,"src_offset":null}`,
 		}
 		if got := s.lines(a); !slices.Equal(got, want) {
 			s.Errorf("lines\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 		m := a.Manifest()
-		if m.Rows != 3 || m.Table != s.table || m.Month != s.month || m.Prefix != "t_flow" || m.Run != "00000001" || len(m.Columns) != 9 ||
-			!m.MinCreate.Equal(base) || !m.MaxCreate.Equal(base.Add(time.Minute)) || !m.MinExpiry.Equal(base.Add(time.Hour)) || !m.MaxExpiry.Equal(base.Add(3*time.Hour)) {
+		if m.Rows != 4 || m.Table != s.table || m.Month != s.month || m.Prefix != "t_flow" || m.Run != "00000001" || len(m.Columns) != 9 ||
+			!m.MinCreate.Equal(base) || !m.MaxCreate.Equal(base.Add(time.Minute)) || !m.MinExpiry.Equal(base.Add(time.Hour)) || !m.MaxExpiry.Equal(base.Add(4*time.Hour)) {
 			s.Errorf("manifest %+v", m)
 		}
-		if want := []purge.ArchiveBiz{{BizType: "COUPON", Rows: 2, MaxCreate: base.Add(time.Minute)}, {BizType: "SHIPMENT", Rows: 1, MaxCreate: base}}; !slices.Equal(m.BizTypes, want) {
+		if want := []purge.ArchiveBiz{{BizType: "COUPON", Rows: 2, MaxCreate: base.Add(time.Minute)}, {BizType: "SHIPMENT", Rows: 2, MaxCreate: base.Add(time.Second)}}; !slices.Equal(m.BizTypes, want) {
 			s.Errorf("biz_types %+v, want %+v", m.BizTypes, want)
 		}
 		name := s.table + "." + s.now.Format("20060102T150405Z") + ".00000001"
@@ -63,6 +65,7 @@ func TestConformanceArchive(t *testing.T) {
 			{OrderID: "A", BizType: "COUPON", CreateTime: base.Add(time.Minute), Expiry: base.Add(time.Hour)},
 			{OrderID: "B", BizType: "COUPON", CreateTime: base, Expiry: base.Add(2 * time.Hour)},
 			{OrderID: "C", BizType: "SHIPMENT", CreateTime: base, Expiry: base.Add(3 * time.Hour)},
+			{OrderID: "D", BizType: "SHIPMENT", CreateTime: base.Add(time.Second), Expiry: base.Add(4 * time.Hour)},
 		}
 		for _, page := range []int{1, 2, 3, 100} {
 			if got := s.victims(a, page); !slices.Equal(got, wantVictims) {

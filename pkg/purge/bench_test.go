@@ -15,7 +15,6 @@ import (
 	"github.com/idemctl/idemctl/pkg/purge"
 )
 
-
 const prefix = "t_flow"
 
 // bench is a ledger of one test's own: the current month, the three before it and the next one, remembered for two years.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,7 +98,8 @@ func PlanRestore(ctx context.Context, db *sql.DB, scheme partition.Scheme, zone 
 	}
 	p.Create = len(columns) == 0
 	if p.Create && p.Protects {
-		return p, p.monthLost()
+		err := p.monthLost()
+		return p, err
 	}
 	if p.Create {
 		columns = ownTableColumns()
@@ -189,10 +191,8 @@ func (p *RestorePlan) place(cat *partition.Catalog) error {
 
 func listed(cat *partition.Catalog, name string) bool {
 	for _, t := range cat.Tables {
-		for _, n := range append(t.Names(), "") {
-			if n == name {
-				return true
-			}
+		if slices.Contains(t.Names(), name) {
+			return true
 		}
 	}
 	return false

@@ -95,13 +95,13 @@ func TestConformanceRestorePresent(t *testing.T) {
 func TestConformanceRestoreConflict(t *testing.T) {
 	t.Parallel()
 	onShelves(t, func(s *shelf) {
-		claim, print := []byte(strings.Repeat("c", 16)), []byte(strings.Repeat("f", 16))
+		claim, fingerprint := []byte(strings.Repeat("c", 16)), []byte(strings.Repeat("f", 16))
 		changes := []string{
 			"create_time = create_time + INTERVAL 1000 MICROSECOND", "claim_id = NULL", "fingerprint = REPEAT('g', 16)", "src_topic = 'order-pai'", "src_topic = NULL",
 			"src_partition = 4", "src_offset = 10234", "claim_id = REPEAT('d', 16)",
 		}
 		for i := range changes {
-			s.put(s.table, entry{order: fmt.Sprintf("k%d", i), claim: claim, print: print, topic: []byte("order-paid"), part: 3, offset: 10233})
+			s.put(s.table, entry{order: fmt.Sprintf("k%d", i), claim: claim, print: fingerprint, topic: []byte("order-paid"), part: 3, offset: 10233})
 		}
 		s.put(s.table, entry{order: "same", claim: claim})
 		s.put(s.table, entry{order: "\xff", biz: "OTHER"})
@@ -387,7 +387,8 @@ type movingQueryer struct {
 
 func (q *movingQueryer) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if strings.Contains(query, "ORDER BY `expire_at`") {
-		if q.pages++; q.pages == 2 {
+		q.pages++
+		if q.pages == 2 {
 			q.move()
 		}
 	}

@@ -6,13 +6,18 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
 
-// pageRows is how many victims are read at once at most: a page for each of several DELETEs, so that a page with more than
-// one biz_type still fills them.
-const pageRows = 8000
+// A page of victims serves several DELETEs: sorted by key, each of them goes through a part of the table instead of all over
+// it, and a page of more than one biz_type still fills them.
+const (
+	pageDeletes = 16
+	pageLeast   = 1000
+	pageRows    = 16_000 // some MB in memory, whatever the batch
+)
 
 // source hands out victims page by page, io.EOF at the end.
 type source func(ctx context.Context, n int) ([]Victim, error)
@@ -32,7 +37,7 @@ func (w *worker) rows(ctx context.Context, m *month) error {
 	if err != nil {
 		return err
 	}
-	pages, stop := readAhead(ctx, next, min(pageRows, max(4*w.opts.Batch, 1000)))
+	pages, stop := readAhead(ctx, next, min(pageRows, max(pageDeletes*w.opts.Batch, pageLeast)))
 	err = w.deletePages(ctx, m, s, sel, pages)
 	stop()
 	if err := errors.Join(err, done()); err != nil {
@@ -106,8 +111,8 @@ func (w *worker) deletePages(ctx context.Context, m *month, s shape, sel Selecti
 		}
 		for len(p.victims) > 0 {
 			win := w.windowAt(m, &p.victims[0])
-			n := 1
-			for n < len(p.victims) && w.windowAt(m, &p.victims[n]) == win {
+			n, most := 1, w.mostOf(len(p.victims))
+			for n < most && w.windowAt(m, &p.victims[n]) == win {
 				n++
 			}
 			if !entered[win] {
@@ -148,6 +153,7 @@ func (w *worker) deleteWindow(ctx context.Context, m *month, s shape, sel Select
 		}
 	}
 	for _, biz := range slices.Sorted(maps.Keys(byBiz)) {
+		slices.SortFunc(byBiz[biz], func(a, b Victim) int { return strings.Compare(a.OrderID, b.OrderID) })
 		for rest := byBiz[biz]; len(rest) > 0; {
 			n, err := w.deleteSome(ctx, m, s, sel, win, deletion{biz: biz, victims: rest[:min(len(rest), w.size)]})
 			if err != nil {
@@ -218,6 +224,14 @@ func (r *runner) claim(n int) int {
 			return int(take)
 		}
 	}
+}
+
+// mostOf is how many of n victims may be taken up together: no more than the limit leaves, so that the oldest go.
+func (r *runner) mostOf(n int) int {
+	if r.budget == nil {
+		return n
+	}
+	return int(min(int64(n), max(r.budget.Load(), 1)))
 }
 
 // unclaim gives back what was claimed and not deleted.

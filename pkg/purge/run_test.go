@@ -27,7 +27,7 @@ func TestConformanceEqualExpiry(t *testing.T) {
 		}
 		b.insert(b.table(0), rows...)
 		opts := quick()
-		opts.Batch = 90 // pages of 1000
+		opts.Batch = 60 // pages of 1000
 		rep := b.run(b.plan(purge.PlanOptions{}), opts)
 		if rep.Deleted != 2500 || rep.Skipped != 0 {
 			b.Errorf("deleted %d, skipped %d", rep.Deleted, rep.Skipped)

@@ -12,7 +12,7 @@ import (
 )
 
 // ownDBs starts servers of this test's own and returns cpu clocks.
-func ownDBs(t *testing.T) (dbs []testenv.Database, cpu []func() float64, ports []string) {
+func ownDBs(t *testing.T) (dbs []testenv.Database, cpu []func() float64, ports []string, pids []int) {
 	var dsns []string
 	for _, k := range []lab.Kind{lab.KindMariaDB, lab.KindMySQL} {
 		f := lab.MariaDB
@@ -27,10 +27,11 @@ func ownDBs(t *testing.T) (dbs []testenv.Database, cpu []func() float64, ports [
 		dsns = append(dsns, s.DSN("mysql"))
 		ports = append(ports, s.Addr[strings.LastIndex(s.Addr, ":")+1:])
 		pid := s.PID()
+		pids = append(pids, pid)
 		cpu = append(cpu, func() float64 { return procCPU(pid) })
 	}
 	t.Setenv("IDEMCTL_TEST_MYSQL_DSN", strings.Join(dsns, " "))
-	return testenv.Databases(t), cpu, ports
+	return testenv.Databases(t), cpu, ports, pids
 }
 
 func procCPU(pid int) float64 {

@@ -15,13 +15,13 @@ func TestZZPerf(t *testing.T) {
 	if os.Getenv("ZZPERF") == "" {
 		t.Skip()
 	}
-	dbs, cpu, ports := ownDBs(t)
+	dbs, cpu, ports, pids := ownDBs(t)
 	for n := range dbs {
-		t.Run("", func(t *testing.T) { perf(t, newBench(t, dbs[n]), cpu[n], ports[n]) })
+		t.Run("", func(t *testing.T) { perf(t, newBench(t, dbs[n]), cpu[n], ports[n], pids[n]) })
 	}
 }
 
-func perf(t *testing.T, b *bench, cpu func() float64, port string) {
+func perf(t *testing.T, b *bench, cpu func() float64, port string, pid int) {
 	load := func() {
 		b.fill(b.table(-2))
 		b.insert(b.table(-2), live("L", 10)...)
@@ -31,6 +31,7 @@ func perf(t *testing.T, b *bench, cpu func() float64, port string) {
 	for _, what := range strings.Split(os.Getenv("ZZPERF"), ",") {
 		load()
 		began := time.Now()
+		w := watch(pid)
 		c0, me := cpu(), procCPU(os.Getpid())
 		switch what {
 		case "ours":
@@ -58,6 +59,7 @@ func perf(t *testing.T, b *bench, cpu func() float64, port string) {
 			out, err := exec.Command("pt-archiver", args...).CombinedOutput()
 			t.Logf("%s %s: %s %v\n%s", b.db.Name, what, time.Since(began), err, string(out[max(0, len(out)-800):]))
 		}
+		t.Log("threads", w())
 		t.Logf("server cpu %.1f client cpu %.1f", cpu()-c0, procCPU(os.Getpid())-me)
 		t.Log(len(b.ids(b.table(-2))))
 	}

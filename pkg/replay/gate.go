@@ -15,13 +15,16 @@ const DefaultMaxAttempts = 5
 // partition for three seconds before it is parked.
 const effectDelay = 200 * time.Millisecond
 
+// maxDoublings keeps the doubling of effectDelay within its ceiling, whatever MaxAttempts is.
+const maxDoublings = 10
+
 // GateHandler is one handler of a consumed topic.
 type GateHandler struct {
 	Name      string
 	Extractor *Extractor
 	Handler   Handler
-	// MaxAttempts bounds the tries of an effect that fails; 0 means DefaultMaxAttempts. A server's trouble, a missing month and
-	// another owner's lease are waited for without bound.
+	// MaxAttempts bounds how often an effect may fail; 0 means DefaultMaxAttempts. A server's trouble, a missing month and
+	// another owner's lease are waited for without bound, and do not count.
 	MaxAttempts int
 	// DeadLetter is the topic that records are parked in. Empty: nothing is parked, and a record that may not pass holds its
 	// partition.
@@ -36,7 +39,7 @@ type DeadLetter struct {
 	OrderID  string // empty where the record has none
 	Outcome  string
 	Reason   string
-	Attempts int
+	Attempts int // how often the handler was asked, waits for others included
 }
 
 // Observation is one handler's decision about one record.
@@ -57,7 +60,8 @@ type GateOptions struct {
 	Park func(ctx context.Context, d DeadLetter) error
 	// Observe is told of every decision; it is called for several partitions at once. nil: nobody looks.
 	Observe func(o Observation)
-	// Deadline bounds one call of a handler; 0: none. It lies below the lease and the group's rebalance timeout.
+	// Deadline bounds what a batch does in one handler, the dead letters included; 0: nothing does. It lies below the lease and
+	// the group's rebalance timeout (hazard G21).
 	Deadline time.Duration
 }
 
@@ -101,7 +105,9 @@ type lane struct {
 	invalid  *InvalidError
 	read     bool // item or invalid is set
 	passed   bool
-	attempts int
+	attempts int // how often it was tried
+	failures int // how often its effect failed: only these count against MaxAttempts
+	wait     Wait
 }
 
 // Admit begins the way of a record.
@@ -126,15 +132,17 @@ type Wait struct {
 	Reason string
 	// Err is a server's trouble or a set-up that is wrong, which no record is to blame for; nil: the record itself is held.
 	Err error
+	// Blocked says that no time will let the record pass, for it is at fault and there is no dead letter to park it in:
+	// somebody has to act.
+	Blocked bool
 }
 
 // Pass takes records of one partition, in the order of their offsets, as far as they get. It returns how many of them have
 // passed, counted from the first without a gap: only their offsets may be committed (hazard G15). Records behind one that
 // is held may have been executed; they are kept as passed and not asked about again.
 func (g *Gate) Pass(ctx context.Context, batch []*Pending) (n int, wait Wait) {
-	var first soonest
 	for h := range g.opts.Handlers {
-		first.add(g.through(ctx, h, batch))
+		g.through(ctx, h, batch)
 	}
 	for n < len(batch) && batch[n].passed() {
 		n++
@@ -142,16 +150,50 @@ func (g *Gate) Pass(ctx context.Context, batch []*Pending) (n int, wait Wait) {
 	if n == len(batch) {
 		return n, Wait{}
 	}
-	return n, first.Wait
+	return n, waitFor(batch[n:])
+}
+
+// waitFor is the wait of the first record, for as long as the one that ends first.
+func waitFor(held []*Pending) Wait {
+	first := held[0].wait()
+	for _, p := range held {
+		if w := p.wait(); w.After > 0 && (first.After == 0 || w.After < first.After) {
+			first.After = w.After
+		}
+	}
+	if first.After <= 0 {
+		first.After = retryFloor // the handler stopped before it came to any of them
+	}
+	return first
+}
+
+// wait is that of the handlers which hold the record: the soonest, and the first one's words.
+func (p *Pending) wait() Wait {
+	var w Wait
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		if l.passed || l.wait.After == 0 {
+			continue
+		}
+		blocked := w.Blocked || l.wait.Blocked
+		if w.After == 0 {
+			w = l.wait
+		}
+		w.After, w.Blocked = min(w.After, l.wait.After), blocked
+	}
+	return w
 }
 
 // through takes the batch through one handler.
-func (g *Gate) through(ctx context.Context, h int, batch []*Pending) Wait {
+func (g *Gate) through(ctx context.Context, h int, batch []*Pending) {
+	if g.opts.Deadline > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, g.opts.Deadline)
+		defer cancel()
+	}
 	handler := &g.opts.Handlers[h]
 	var (
-		wait  soonest
 		items []Item
-		lanes []*lane
 		open  []*Pending
 	)
 	for _, p := range batch {
@@ -160,35 +202,28 @@ func (g *Gate) through(ctx context.Context, h int, batch []*Pending) Wait {
 			continue
 		}
 		if err := l.extract(handler.Extractor, p.Record); err != nil {
-			wait.add(Wait{After: retryDelay(0, l.attempts), Reason: err.Error(), Err: err})
+			g.trouble(handler, p, l, err)
 			continue
 		}
 		if l.invalid != nil {
-			l.attempts++
-			wait.add(g.settle(ctx, handler, p, l, Verdict{Outcome: OutcomeInvalid, Class: Held, Reason: l.invalid.Error()}))
+			g.settle(ctx, handler, p, l, Verdict{Outcome: OutcomeInvalid, Class: Held, Reason: l.invalid.Error()})
 			continue
 		}
-		items, lanes, open = append(items, l.item), append(lanes, l), append(open, p)
+		items, open = append(items, l.item), append(open, p)
 	}
 	if len(items) == 0 {
-		return wait.Wait
+		return
 	}
 	verdicts, err := g.handle(ctx, handler, items)
 	if err != nil {
-		for _, l := range lanes {
-			l.attempts++
+		for _, p := range open {
+			g.trouble(handler, p, &p.lanes[h], err)
 		}
-		wait.add(Wait{After: retryDelay(0, lanes[0].attempts), Reason: err.Error(), Err: err})
-		return wait.Wait
+		return
 	}
 	for i, v := range verdicts {
-		lanes[i].attempts++
-		wait.add(g.settle(ctx, handler, open[i], lanes[i], v))
+		g.settle(ctx, handler, open[i], &open[i].lanes[h], v)
 	}
-	if len(verdicts) < len(items) { // the handler stopped; what is behind is as it was
-		wait.add(Wait{After: retryFloor})
-	}
-	return wait.Wait
 }
 
 // extract reads what the handler needs, once.
@@ -209,11 +244,6 @@ func (l *lane) extract(x *Extractor, r Record) error {
 }
 
 func (g *Gate) handle(ctx context.Context, handler *GateHandler, items []Item) ([]Verdict, error) {
-	if g.opts.Deadline > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, g.opts.Deadline)
-		defer cancel()
-	}
 	verdicts, err := handler.Handler.Handle(ctx, items)
 	if err != nil {
 		return nil, err
@@ -225,42 +255,44 @@ func (g *Gate) handle(ctx context.Context, handler *GateHandler, items []Item) (
 	return verdicts, nil
 }
 
+// trouble is a try that decided nothing about the record.
+func (g *Gate) trouble(handler *GateHandler, p *Pending, l *lane, err error) {
+	l.attempts++
+	l.wait = Wait{After: retryDelay(0, l.attempts), Reason: err.Error(), Err: err}
+	g.opts.Observe(Observation{
+		Handler: handler.Name, Record: &p.Record, Attempt: l.attempts,
+		Verdict: Verdict{Outcome: OutcomeFailed, Class: Failed, Reason: err.Error(), Stop: err},
+	})
+}
+
 // settle acts on a verdict: the lane passes, its record is parked, or it is to be tried again.
-func (g *Gate) settle(ctx context.Context, handler *GateHandler, p *Pending, l *lane, v Verdict) Wait {
+func (g *Gate) settle(ctx context.Context, handler *GateHandler, p *Pending, l *lane, v Verdict) {
+	l.attempts++
 	o := Observation{Handler: handler.Name, Record: &p.Record, Verdict: v, Attempt: l.attempts}
-	wait := Wait{After: retryDelay(v.RetryAfter, l.attempts), Reason: v.Outcome + ": " + v.Reason, Err: v.Stop}
+	l.wait = Wait{After: retryDelay(v.RetryAfter, l.attempts), Reason: v.Outcome + ": " + v.Reason, Err: v.Stop}
+	if v.Class == Failed && v.Stop == nil {
+		l.failures++
+	}
 	switch {
 	case v.Class == Executed || v.Class == Absorbed:
 		l.passed, o.Passed = true, true
 	case v.Stop != nil || v.Outcome == OutcomeInFlight:
 		// Waited for, however long it takes: parking would lose nothing, but nothing is wrong with the record.
-	case v.Class == Failed && l.attempts < handler.MaxAttempts:
-		wait.After = min(effectDelay<<(l.attempts-1), retryCeiling)
+	case v.Class == Failed && l.failures < handler.MaxAttempts:
+		l.wait.After = min(effectDelay<<min(l.failures-1, maxDoublings), retryCeiling)
 	case handler.DeadLetter == "":
-		wait.Reason += " (no dead_letter is configured: it holds its partition)"
+		l.wait.Blocked = true
+		l.wait.Reason += " (no dead_letter is configured: it holds its partition)"
 	default:
 		err := g.opts.Park(ctx, DeadLetter{
 			Topic: handler.DeadLetter, Record: p.Record, Handler: handler.Name, OrderID: l.item.OrderID, Outcome: v.Outcome, Reason: v.Reason, Attempts: l.attempts,
 		})
 		if err != nil {
-			wait.Err = fmt.Errorf("park the record in %s: %w", handler.DeadLetter, err)
-			wait.Reason = wait.Err.Error()
+			l.wait.Err = fmt.Errorf("park the record in %s: %w", handler.DeadLetter, err)
+			l.wait.Reason = l.wait.Err.Error()
 			break
 		}
 		l.passed, o.Passed, o.Parked = true, true, true
 	}
 	g.opts.Observe(o)
-	if l.passed {
-		return Wait{}
-	}
-	return wait
-}
-
-// soonest keeps the wait that ends first.
-type soonest struct{ Wait }
-
-func (s *soonest) add(w Wait) {
-	if w.After != 0 && (s.After == 0 || w.After < s.After) {
-		s.Wait = w
-	}
 }

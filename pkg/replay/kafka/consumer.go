@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemctl/idemctl/pkg/replay"
@@ -27,12 +26,16 @@ const (
 )
 
 const (
-	// readAhead is how many records of a partition are queued at most; beyond it the partition is not fetched from until half
-	// of them have passed.
-	readAhead = 2000
+	// readAhead is how many records of a partition may be queued, and readAheadBytes how many bytes of keys and values: beyond
+	// either the partition is not fetched from until half of them have passed.
+	readAhead      = 2000
+	readAheadBytes = 8 << 20
 	// fetchWait bounds how long a broker keeps a fetch that finds nothing: a partition that is taken up again is asked for
 	// only when the fetch under way has come back.
 	fetchWait = 500 * time.Millisecond
+	// A member shows at least heartbeats signs of life within its session, and one every maxHeartbeat.
+	heartbeats   = 3
+	maxHeartbeat = 3 * time.Second
 )
 
 // Passage is what decides which records may pass. A *replay.Gate is one.
@@ -55,10 +58,14 @@ type ConsumerConfig struct {
 	Batch int
 	// The group's timeouts; 0 means the defaults.
 	SessionTimeout, RebalanceTimeout, CommitInterval time.Duration
-	// Until are offsets, exclusive, at which partitions end: all of the topic's. nil: the consumer goes on until it is told to
-	// stop.
+	// Until are offsets, exclusive, at which partitions end; a partition without one is not consumed. nil: all are, until the
+	// consumer is told to stop.
 	Until map[int32]int64
-	// GivenUp is told of a partition that has gone to another member, after its last batch. nil: nobody is.
+	// Starts are offsets at which partitions begin where the group has committed none. One that the log does not have any more
+	// is ErrOffsetGone, as a committed one would be.
+	Starts map[int32]int64
+	// GivenUp is told of a partition that has gone to another member, after its last batch; not of those that it has when it
+	// leaves. nil: nobody is.
 	GivenUp func(partition int32)
 	// Now is this machine's clock; nil means time.Now.
 	Now func() time.Time
@@ -94,9 +101,15 @@ func (c ConsumerConfig) withDefaults() (ConsumerConfig, error) {
 	return c, err
 }
 
-// ErrOffsetGone says that the group's committed offset is not in the log any more: records were removed before they were
-// consumed. Nothing is skipped without a word; the partition stays where it is.
-var ErrOffsetGone = errors.New("the committed offset is gone from the log")
+// Errors that end a consumer.
+var (
+	// ErrOffsetGone says that the offset to go on from is not in the log any more: records were removed before they were
+	// consumed. Nothing is skipped without a word; the group's offset stays where it is.
+	ErrOffsetGone = errors.New("the offset is gone from the log")
+	// ErrBlocked says that a bounded consumer cannot reach its end: in every partition of it that has not ended there stands a
+	// record that only somebody can let pass.
+	ErrBlocked = errors.New("records that cannot pass hold their partitions")
+)
 
 // Consumer is one member of a group. It commits, for each partition, only what has passed without a gap, after it has
 // passed; a partition that is taken away stops between two batches, and nothing is committed for what is not done.
@@ -108,8 +121,8 @@ type Consumer struct {
 
 	mu      sync.Mutex
 	workers map[int32]*worker
-	ended   map[int32]bool // partitions known to have reached Until, here or at another member
-	fatal   error
+	leaving bool
+	stopped context.CancelCauseFunc // ends the polls
 }
 
 // OpenConsumer checks cfg and prepares the member. It joins nothing before Run.
@@ -122,12 +135,16 @@ func OpenConsumer(cfg ConsumerConfig, pass Passage) (*Consumer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Consumer{cfg: cfg, pass: pass, client: client, workers: map[int32]*worker{}, ended: map[int32]bool{}}, nil
+	return &Consumer{cfg: cfg, pass: pass, client: client, workers: map[int32]*worker{}}, nil
 }
+
+// errEnded ends the polls of a bounded consumer.
+var errEnded = errors.New("every partition has reached its end")
 
 // Run joins the group and consumes until ctx ends, every partition has reached Until, or the group cannot be consumed any
 // more. It returns after the batches under way have ended, what has passed is committed, and the group has been left. nil
-// means that Until was reached; the context's cause, that it was told to stop.
+// means that Until was reached; ErrBlocked, that it cannot be; the context's cause, that it was told to stop. A topic that
+// does not exist is a *replay.TopicError. It can be called once.
 func (c *Consumer) Run(ctx context.Context) (err error) {
 	defer c.client.Close()
 	if err := c.client.firstContact(ctx, "consume "+c.cfg.Topic, func(ctx context.Context) error {
@@ -136,28 +153,24 @@ func (c *Consumer) Run(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
+	polling, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	c.stopped = stop
 	if err := c.join(); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.leave(ctx)) }()
-	polling, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	ends := make(chan error, 1)
-	go func() { ends <- c.watchEnds(polling, stop) }()
-	c.poll(polling)
-	stop(nil)
-	endErr := <-ends
-	c.mu.Lock()
-	fatal := c.fatal
-	c.mu.Unlock()
-	switch {
-	case fatal != nil:
-		return fatal
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	default:
-		return endErr
+	var watch sync.WaitGroup
+	if c.cfg.Until != nil {
+		watch.Go(func() { newEndWatch(c).run(polling) })
 	}
+	c.poll(polling)
+	stop(errEnded)
+	watch.Wait()
+	if err := context.Cause(polling); !errors.Is(err, errEnded) {
+		return err
+	}
+	return nil
 }
 
 // join makes the member. Records come by polls, offsets go by marks: what is marked is committed at every interval and
@@ -167,25 +180,30 @@ func (c *Consumer) join() error {
 	if err != nil {
 		return err
 	}
-	start := kgo.NewOffset().AtStart()
-	if c.cfg.FromEnd {
-		start = kgo.NewOffset().AtEnd()
-	}
 	opts = append(opts,
 		kgo.ConsumerGroup(c.cfg.Group),
 		kgo.ConsumeTopics(c.cfg.Topic),
-		kgo.ConsumeStartOffset(start),
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
+		kgo.AdjustFetchOffsetsFn(c.begin),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // a committed offset that is gone is an error, not a jump
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMaxWait(fetchWait),
 		kgo.FetchMaxBytes(int32(min(c.cfg.MaxBufferedBytes, 1<<30))), //nolint:gosec // bounded in this line
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(c.cfg.SessionTimeout),
+		kgo.HeartbeatInterval(min(maxHeartbeat, c.cfg.SessionTimeout/heartbeats)),
 		kgo.RebalanceTimeout(c.cfg.RebalanceTimeout),
 		kgo.AutoCommitMarks(),
 		kgo.AutoCommitInterval(c.cfg.CommitInterval),
-		kgo.OnPartitionsAssigned(func(ctx context.Context, _ *kgo.Client, parts map[string][]int32) { c.assigned(ctx, parts[c.cfg.Topic]) }),
-		kgo.OnPartitionsRevoked(func(ctx context.Context, cl *kgo.Client, parts map[string][]int32) { c.revoked(ctx, cl, parts[c.cfg.Topic]) }),
+		// Between a poll and the delivery of its records nothing is assigned or taken: records of an earlier assignment must not
+		// reach the worker of a later one, which begins at another offset.
+		kgo.BlockRebalanceOnPoll(),
+		kgo.OnPartitionsAssigned(func(ctx context.Context, _ *kgo.Client, parts map[string][]int32) {
+			c.assigned(ctx, parts[c.cfg.Topic])
+		}),
+		kgo.OnPartitionsRevoked(func(ctx context.Context, cl *kgo.Client, parts map[string][]int32) {
+			c.revoked(ctx, cl, parts[c.cfg.Topic])
+		}),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, parts map[string][]int32) { c.giveUp(parts[c.cfg.Topic]) }),
 	)
 	if c.cfg.InstanceID != "" {
@@ -201,43 +219,14 @@ func (c *Consumer) join() error {
 func (c *Consumer) poll(ctx context.Context) {
 	for ctx.Err() == nil {
 		fetches := c.kgo.PollRecords(ctx, readAhead)
-		if fetches.IsClientClosed() {
-			return
-		}
 		fetches.EachError(func(_ string, partition int32, err error) { c.fetchError(ctx, partition, err) })
 		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 			if w := c.worker(p.Partition); w != nil {
 				w.deliver(p.Records, p.HighWatermark)
 			}
 		})
+		c.kgo.AllowRebalance()
 	}
-}
-
-// fetchError notes an error that will not go away by itself. The others the client tries again.
-func (c *Consumer) fetchError(ctx context.Context, partition int32, err error) {
-	switch {
-	case ctx.Err() != nil || errors.Is(err, context.Canceled):
-		return
-	case errors.Is(err, kerr.OffsetOutOfRange):
-		err = fmt.Errorf("consume %s[%d]: %w (consume it as another group from where the log begins, after you have looked at what is missing)",
-			c.cfg.Topic, partition, ErrOffsetGone)
-	case retriable(err):
-		c.cfg.Logger.Warn("fetch", "topic", c.cfg.Topic, "partition", partition, "error", err)
-		return
-	default:
-		err = fmt.Errorf("consume %s[%d]: %w", c.cfg.Topic, partition, err)
-	}
-	c.fail(err)
-}
-
-// fail ends Run with err.
-func (c *Consumer) fail(err error) {
-	c.mu.Lock()
-	if c.fatal == nil {
-		c.fatal = err
-	}
-	c.mu.Unlock()
-	c.kgo.CloseAllowingRebalance()
 }
 
 func (c *Consumer) worker(partition int32) *worker {
@@ -251,11 +240,13 @@ func (c *Consumer) assigned(ctx context.Context, partitions []int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range partitions {
-		if c.workers[p] != nil {
+		if c.workers[p] != nil || c.leaving {
 			continue
 		}
 		c.cfg.Logger.Info("partition assigned", "topic", c.cfg.Topic, "partition", p)
 		w := newWorker(c, p)
+		// A pause outlives the assignment that it was made in.
+		c.kgo.ResumeFetchPartitions(w.topicPartition())
 		c.workers[p] = w
 		go w.run(ctx)
 	}
@@ -275,8 +266,7 @@ func (c *Consumer) revoked(ctx context.Context, cl *kgo.Client, partitions []int
 
 // giveUp stops the workers of partitions that go to other members.
 func (c *Consumer) giveUp(partitions []int32) {
-	c.stop(partitions)
-	for _, p := range partitions {
+	for _, p := range c.stop(partitions) {
 		c.cfg.Logger.Info("partition given up", "topic", c.cfg.Topic, "partition", p)
 		if c.cfg.GivenUp != nil {
 			c.cfg.GivenUp(p)
@@ -284,23 +274,26 @@ func (c *Consumer) giveUp(partitions []int32) {
 	}
 }
 
-// stop ends the workers of partitions and waits for the batches they are at.
-func (c *Consumer) stop(partitions []int32) {
-	var stopped []*worker
+// stop ends the workers of partitions, waits for the batches they are at, and returns the partitions that had one.
+func (c *Consumer) stop(partitions []int32) []int32 {
+	var workers []*worker
 	c.mu.Lock()
 	for _, p := range partitions {
 		if w := c.workers[p]; w != nil {
-			stopped = append(stopped, w)
+			workers = append(workers, w)
 			delete(c.workers, p)
 		}
 	}
 	c.mu.Unlock()
-	for _, w := range stopped {
+	for _, w := range workers {
 		w.halt()
 	}
-	for _, w := range stopped {
+	var stopped []int32
+	for _, w := range workers {
 		<-w.done
+		stopped = append(stopped, w.partition)
 	}
+	return stopped
 }
 
 // leaveTimeout bounds the last commit and the good-bye.
@@ -308,15 +301,16 @@ const leaveTimeout = 10 * time.Second
 
 // leave stops all workers, commits what has passed and leaves the group, also when ctx has ended.
 func (c *Consumer) leave(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
-	defer cancel()
 	c.mu.Lock()
+	c.leaving = true
 	var all []int32
 	for p := range c.workers {
 		all = append(all, p)
 	}
 	c.mu.Unlock()
-	c.stop(all)
+	c.stop(all) // a batch takes its time, which its deadline bounds
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
 	err := c.kgo.CommitMarkedOffsets(ctx)
 	c.kgo.CloseAllowingRebalance()
 	if err != nil && !errors.Is(err, kgo.ErrClientClosed) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemctl/idemctl/pkg/replay"
 )
@@ -19,69 +18,113 @@ const (
 	// silence is how long a partition must have delivered nothing before its tail is looked at: there may be no record left
 	// in it, only transaction markers or what compaction has removed (hazard R1).
 	silence = time.Second
+	// silenceElsewhere is the same for a partition of another member, which is given the time to say so itself.
+	silenceElsewhere = 5 * time.Second
 )
 
-// watchEnds stops the poll once every partition has reached Until, at this member or at another one.
-func (c *Consumer) watchEnds(ctx context.Context, stop context.CancelCauseFunc) error {
-	if c.cfg.Until == nil {
-		<-ctx.Done()
-		return nil
-	}
+// endWatch ends the polls of a bounded consumer once every partition has reached Until, at this member or at another one.
+type endWatch struct {
+	consumer *Consumer
+	ended    map[int32]bool
+	quiet    map[int32]quiet
+	said     string // the last error, which is not repeated
+}
+
+// quiet is where a partition stands, and since when.
+type quiet struct {
+	at    int64
+	since time.Time
+}
+
+func newEndWatch(c *Consumer) *endWatch {
+	return &endWatch{consumer: c, ended: map[int32]bool{}, quiet: map[int32]quiet{}}
+}
+
+func (e *endWatch) run(ctx context.Context) {
 	tick := time.NewTicker(lookAtEnds)
 	defer tick.Stop()
 	for {
-		ended, err := c.allEnded(ctx)
-		if err != nil && ctx.Err() == nil {
-			c.cfg.Logger.Warn("look whether the range is done", "group", c.cfg.Group, "error", err)
-		}
-		if ended {
-			stop(nil)
-			return nil
+		if why := e.look(ctx); why != nil {
+			e.consumer.stopped(why)
+			return
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
 		}
 	}
 }
 
-// allEnded reports whether every partition is done.
-func (c *Consumer) allEnded(ctx context.Context) (bool, error) {
+// look returns why the polls are to end: errEnded, ErrBlocked, or nil where they are not.
+func (e *endWatch) look(ctx context.Context) error {
+	c := e.consumer
 	committed, err := c.committed(ctx)
 	if err != nil {
-		return false, err
+		e.warn(ctx, err)
+		return nil
 	}
 	states := map[int32]PartitionState{}
 	for _, s := range c.States() {
 		states[s.Partition] = s
 	}
-	all := true
+	all, blocked, going := true, false, false
 	for p, until := range c.cfg.Until {
-		at := committed[p]
+		at, ok := committed[p]
+		if !ok {
+			at = c.cfg.Starts[p]
+		}
 		own, mine := states[p]
 		if mine {
 			at = max(at, own.Next)
 		}
-		switch {
-		case c.ended[p], at >= until:
-			c.ended[p] = true
+		if e.ended[p] = e.ended[p] || at >= until || e.nothingLeft(ctx, p, at, until, own.Waiting > 0, mine); e.ended[p] {
 			continue
-		case mine && own.Waiting == 0 && c.cfg.Now().Sub(own.Progress) >= silence:
-			empty, err := c.nothingLeft(ctx, p, at, until)
-			if err != nil {
-				return false, err
-			}
-			if empty {
-				// The others learn it from the group.
-				c.kgo.MarkCommitOffsets(map[string]map[int32]kgo.EpochOffset{c.cfg.Topic: {p: {Epoch: -1, Offset: until}}})
-				c.ended[p] = true
-				continue
-			}
 		}
 		all = false
+		blocked = blocked || own.Blocked
+		going = going || mine && !own.Blocked
 	}
-	return all, nil
+	switch {
+	case all:
+		return errEnded
+	case blocked && !going:
+		// Whoever is left takes these partitions over, sees the same, and ends in turn.
+		return ErrBlocked
+	}
+	return nil
+}
+
+func (e *endWatch) warn(ctx context.Context, err error) {
+	if ctx.Err() == nil && err.Error() != e.said {
+		e.said = err.Error()
+		e.consumer.cfg.Logger.Warn("look whether the range is done", "group", e.consumer.cfg.Group, "error", err)
+	}
+}
+
+// nothingLeft reports that a partition that stands still has no record left up to its end, and has the others know it.
+func (e *endWatch) nothingLeft(ctx context.Context, p int32, at, until int64, waiting, mine bool) bool {
+	c := e.consumer
+	now, long := c.cfg.Now(), silenceElsewhere
+	if mine {
+		long = silence
+	}
+	if q, seen := e.quiet[p]; !seen || q.at != at || waiting || now.Sub(q.since) < long {
+		if !seen || q.at != at || waiting {
+			e.quiet[p] = quiet{at: at, since: now}
+		}
+		return false
+	}
+	e.quiet[p] = quiet{at: at, since: now}
+	empty, err := c.nothingLeft(ctx, p, at, until)
+	if err == nil && empty && mine {
+		err = c.commit(ctx, map[int32]int64{p: until})
+	}
+	if err != nil {
+		e.warn(ctx, err)
+		return false
+	}
+	return empty
 }
 
 // committed are the group's offsets of the topic; a partition without one is not in it.

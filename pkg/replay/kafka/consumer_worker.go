@@ -27,7 +27,9 @@ type worker struct {
 
 	mu     sync.Mutex
 	queue  []queued
-	paused bool
+	bytes  int  // of keys and values in the queue
+	paused bool // nothing is fetched until the queue is shorter
+	ended  bool // nothing is fetched any more: Until was read
 	state  PartitionState
 }
 
@@ -42,12 +44,14 @@ type PartitionState struct {
 	Waiting int `json:"waiting"`
 	// Busy is when the batch under way began; zero: none is.
 	Busy time.Time `json:"busy,omitzero"`
-	// Progress is when a record last passed, or the queue was last empty.
+	// Progress is when a record last passed, or came to an empty queue.
 	Progress time.Time `json:"progress"`
 	// Held says why the first record waiting was not let pass the last time; empty: it was not tried, or nothing waits.
 	Held string `json:"held,omitempty"`
 	// Tries counts the tries of it so far.
 	Tries int `json:"tries,omitempty"`
+	// Blocked says that no time will let it pass: somebody has to act.
+	Blocked bool `json:"blocked,omitempty"`
 }
 
 func newWorker(c *Consumer, partition int32) *worker {
@@ -66,17 +70,37 @@ func (w *worker) deliver(records []*kgo.Record, high int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.state.HighWatermark = high
+	if len(w.queue) == 0 {
+		w.state.Progress = w.consumer.cfg.Now() // what was idle is not late
+	}
 	for _, r := range records {
 		if bounded && r.Offset >= until {
+			w.ended = true
 			break
 		}
 		w.queue = append(w.queue, queued{pending: w.consumer.pass.Admit(convertOne(r)), record: r})
+		w.bytes += size(r)
 	}
-	if len(w.queue) >= readAhead && !w.paused {
+	if !w.paused && (w.ended || len(w.queue) >= readAhead || w.bytes >= readAheadBytes) {
 		w.paused = true
 		w.consumer.kgo.PauseFetchPartitions(w.topicPartition())
 	}
 	w.signal()
+}
+
+func size(r *kgo.Record) int { return len(r.Key) + len(r.Value) }
+
+// drop takes the first n records out of the queue.
+func (w *worker) drop(n int) {
+	for i := range w.queue[:n] {
+		w.bytes -= size(w.queue[i].record)
+	}
+	clear(w.queue[:n])
+	w.queue = w.queue[n:]
+	if w.paused && !w.ended && len(w.queue) < readAhead/2 && w.bytes < readAheadBytes/2 {
+		w.paused = false
+		w.consumer.kgo.ResumeFetchPartitions(w.topicPartition())
+	}
 }
 
 func (w *worker) signal() {
@@ -154,21 +178,15 @@ func (w *worker) pass(ctx context.Context, batch []queued) time.Duration {
 	s.Busy = time.Time{}
 	if n > 0 {
 		s.Next = batch[n-1].record.Offset + 1
-		clear(w.queue[:n])
-		w.queue = w.queue[n:]
+		w.drop(n)
 		s.Tries = 0
-	}
-	if n > 0 || len(w.queue) == 0 {
 		s.Progress = w.consumer.cfg.Now()
 	}
-	if s.Held = wait.Reason; wait.After > 0 {
+	s.Held, s.Blocked = wait.Reason, wait.Blocked
+	if wait.After > 0 {
 		s.Tries++
 	}
-	if w.paused && len(w.queue) < readAhead/2 {
-		w.paused = false
-		w.consumer.kgo.ResumeFetchPartitions(w.topicPartition())
-	}
-	if wait.Err != nil {
+	if wait.Err != nil || wait.Blocked && s.Tries == 1 {
 		w.consumer.cfg.Logger.Warn("held", "topic", w.consumer.cfg.Topic, "partition", w.partition, "reason", wait.Reason, "again_in", wait.After.String())
 	}
 	return wait.After

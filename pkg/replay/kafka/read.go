@@ -142,7 +142,7 @@ func convert(in []*kgo.Record, end int64) []replay.Record {
 
 func convertOne(r *kgo.Record) replay.Record {
 	return replay.Record{
-		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UTC(), Key: r.Key, Value: r.Value, Headers: headers(r.Headers),
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: originalTime(r), Key: r.Key, Value: r.Value, Headers: headers(r.Headers),
 	}
 }
 

@@ -51,7 +51,7 @@ func (c *Client) Retention(ctx context.Context, topic string) (TopicRetention, e
 		if err != nil {
 			return fmt.Errorf("%s: %w", op, err)
 		}
-		if err := out.configured(configs); err != nil {
+		if out, err = configuredRetention(configs); err != nil {
 			return fmt.Errorf("%s: %w", op, err)
 		}
 		// The first record of each partition that has a time at all.
@@ -75,13 +75,14 @@ func (c *Client) Retention(ctx context.Context, topic string) (TopicRetention, e
 	return out, nil
 }
 
-// configured reads the settings that brokers give for every topic, changed or not.
-func (r *TopicRetention) configured(configs kadm.ResourceConfigs) error {
+// configuredRetention reads the settings that brokers give for every topic, changed or not.
+func configuredRetention(configs kadm.ResourceConfigs) (TopicRetention, error) {
+	var r TopicRetention
 	if len(configs) != 1 {
-		return fmt.Errorf("the broker answered for %d topics", len(configs))
+		return r, fmt.Errorf("the broker answered for %d topics", len(configs))
 	}
 	if err := configs[0].Err; err != nil {
-		return err //nolint:wrapcheck // the caller says what was asked
+		return r, err //nolint:wrapcheck // the caller says what was asked
 	}
 	values := map[string]string{}
 	for _, c := range configs[0].Configs {
@@ -89,14 +90,14 @@ func (r *TopicRetention) configured(configs kadm.ResourceConfigs) error {
 	}
 	ms, err := strconv.ParseInt(values[configRetention], 10, 64)
 	if err != nil {
-		return fmt.Errorf("%s is %q", configRetention, values[configRetention])
+		return r, fmt.Errorf("%s is %q", configRetention, values[configRetention])
 	}
 	policies := strings.Split(strings.ReplaceAll(values[configCleanup], " ", ""), ",")
 	const forever = int64(1<<63-1) / int64(time.Millisecond) // what does not fit a Duration is no limit either
 	if ms < 0 || ms > forever || !slices.Contains(policies, "delete") {
 		r.Unlimited = true
-		return nil
+		return r, nil
 	}
 	r.Retention = time.Duration(ms) * time.Millisecond
-	return nil
+	return r, nil
 }
