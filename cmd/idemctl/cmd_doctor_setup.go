@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/idemctl/idemctl/internal/doctor"
-	"github.com/idemctl/idemctl/pkg/partition"
 )
 
 // doctorSetup opens the servers that the checks need. One that does not answer is an answer too: the checks that need it
@@ -19,7 +18,7 @@ func (a *app) doctorSetup(ctx context.Context, checks []doctor.Check) (doctor.Se
 	if err != nil {
 		return doctor.Setup{}, err
 	}
-	scheme, err := cfg.anyScheme()
+	scheme, err := cfg.scheme()
 	if err != nil {
 		return doctor.Setup{}, err
 	}
@@ -95,22 +94,6 @@ func (a *app) patientRedis(ctx context.Context, cfg *Config) (redis.UniversalCli
 	client := redis.NewUniversalClient(opts)
 	a.closeLater(client)
 	return client, a.firstContact(ctx, "Redis", cfg.redisAddress(), func(ctx context.Context) error { return client.Ping(ctx).Err() })
-}
-
-// anyScheme is the naming of the ledger's tables, also of one made by someone else: those that only look can do so there.
-func (c *Config) anyScheme() (partition.Scheme, error) {
-	s, err := partition.NewScheme(c.Ledger.TablePrefix)
-	if err != nil {
-		return s, usageErrorf("ledger.table_prefix: %w", err)
-	}
-	if c.Ledger.Columns == (ColumnConfig{}) {
-		return s, nil
-	}
-	s, err = s.WithColumns(partition.Columns(c.Ledger.Columns))
-	if err != nil {
-		return s, usageErrorf("ledger.columns: %w", err)
-	}
-	return s, nil
 }
 
 func (c *Config) doctorHandlers() []doctor.Handler {

@@ -123,7 +123,7 @@ func (a *app) looker(ctx context.Context, opts *inspectOptions) (*inspect.Looker
 	if err != nil {
 		return nil, err
 	}
-	scheme, err := cfg.anyScheme()
+	scheme, err := cfg.scheme()
 	if err != nil {
 		return nil, err
 	}

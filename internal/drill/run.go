@@ -156,7 +156,9 @@ func (r *run) do(ctx context.Context) (_ *passage, err error) {
 	for slot := range r.members {
 		r.hire(ctx, slot)
 	}
-	err = r.drain(ctx)
+	if err = r.drain(ctx); err != nil {
+		cancel(err)
+	}
 	end := r.tally.mark(r.servers.mysql.statements.Load(), r.now())
 	if strike := r.servers.mysql.disarm(); strike != nil {
 		strike.fn() // nobody committed any more

@@ -24,6 +24,8 @@ const (
 	guardRetention = 30 * 24 * time.Hour
 	// settleTimeout bounds what a killed consumer's last goroutine can still try, without any connection.
 	settleTimeout = 10 * time.Second
+	// inFlightWait bounds the wait for another owner's lease.
+	inFlightWait = lease / 8
 )
 
 // guard is this project: the gate of `idemctl consume` in front of ledger.Guard.
@@ -174,8 +176,8 @@ func (c *guardConsumer) Handle(ctx context.Context, batch []*Delivery) (int, tim
 	if wait.Err != nil {
 		c.process.run.trouble(wait.Err)
 	}
-	// Another owner's lease is mostly over long before it ends.
-	return n, min(wait.After, lease/8) //nolint:mnd // the drill's lease is short
+	// The consumer waits as long as is left of a lease of minutes; here a second stands for them.
+	return n, min(wait.After, inFlightWait)
 }
 
 // onStep reports the guard's steps, at the delivery that they are about.

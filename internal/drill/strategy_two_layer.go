@@ -82,4 +82,4 @@ func (twoLayer) write(ctx context.Context, tx *sql.Tx, p *Process, d *Delivery) 
 }
 
 // lease is what a marker of work in progress lives: seconds stand for the minutes of life.
-const lease = 400 * time.Millisecond
+const lease = time.Second

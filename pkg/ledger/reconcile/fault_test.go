@@ -144,7 +144,7 @@ func TestDoubtfulServersAreRefused(t *testing.T) {
 		t.Parallel()
 		server := testenv.OwnRedis(t)
 		p := plant(t, testenv.MySQL(t), ownSpace(t, server.Addr), nil)
-		if err := p.Space.Client.SlaveOf(t.Context(), "127.0.0.1", "1").Err(); err != nil {
+		if err := p.Space.Client.Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := p.reconciler().Scan(t.Context(), nil); !errors.Is(err, ErrNotMaster) {

@@ -122,7 +122,7 @@ func (e *KindError) Error() string {
 
 // why says what to do about a kind that cannot be repaired.
 func (k Kind) why() string {
-	switch k {
+	switch k { //nolint:exhaustive // the others can be repaired
 	case Twice:
 		return "see in both rows which record executed them, and settle the orders by hand"
 	case FingerprintMismatch:

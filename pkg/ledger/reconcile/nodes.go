@@ -129,7 +129,7 @@ func info(text string) map[string]string {
 
 // slots writes down who has which slots.
 func slots(ctx context.Context, c *redis.ClusterClient) (string, error) {
-	list, err := c.ClusterSlots(ctx).Result()
+	list, err := c.ClusterSlots(ctx).Result() //nolint:staticcheck // CLUSTER SHARDS is there from Redis 7.0 on
 	if err != nil {
 		return "", fmt.Errorf("list the slots of the cluster: %w", err)
 	}

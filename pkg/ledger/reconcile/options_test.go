@@ -79,6 +79,8 @@ func TestOnlyAPart(t *testing.T) {
 	p.flush()
 	whole := p.scan(p.reconciler())
 	t.Run("a biz_type", func(t *testing.T) {
+		t.Parallel()
+		p := p.in(t)
 		f := p.scan(p.reconciler(func(o *Options) { o.BizTypes = []string{"SHIPMENT"} }))
 		p.check(f, nil)
 		f = p.scan(p.reconciler(func(o *Options) { o.BizTypes = []string{ledgertest.Biz} }))
@@ -93,6 +95,8 @@ func TestOnlyAPart(t *testing.T) {
 		p.check(f, want)
 	})
 	t.Run("a sample", func(t *testing.T) {
+		t.Parallel()
+		p := p.in(t)
 		f := p.scan(p.reconciler(func(o *Options) { o.Sample = 50 }))
 		if !f.Complete || f.Sample != 50 {
 			t.Errorf("%+v", f.Report)
@@ -108,12 +112,16 @@ func TestOnlyAPart(t *testing.T) {
 		}
 	})
 	t.Run("since", func(t *testing.T) {
+		t.Parallel()
+		p := p.in(t)
 		f := p.scan(p.reconciler(func(o *Options) { o.Since = p.Now.Add(-5 * time.Minute) }))
 		if f.Count(Phantom) != whole.Count(Phantom) || f.Count(Cold) != 0 || f.Count(Unremembered) != 0 || f.Count(Twice) != 0 || f.Count(Immortal) != 6 {
 			t.Errorf("%+v", f.Findings)
 		}
 	})
 	t.Run("one direction", func(t *testing.T) {
+		t.Parallel()
+		p := p.in(t)
 		f := p.scan(p.reconciler(func(o *Options) { o.Directions = FilterToLedger }))
 		if f.Count(Phantom) != whole.Count(Phantom) || f.Count(Cold)+f.Count(Twice)+f.RowsScanned != 0 {
 			t.Errorf("%+v", f.Findings)

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -127,7 +128,7 @@ func (p *planted) faults(n int) {
 		id := func(kind Kind) string { return fmt.Sprintf("%s-\x00\xff'%d", kind, i) }
 		p.marker(id(Phantom), own, 59*time.Minute)
 		p.marker(id(Unremembered), own, 10*time.Minute)
-		p.marker(id(Stuck), "PROCESSING:"+fmt.Sprint(i), map[bool]time.Duration{true: 0, false: 2 * time.Hour}[i%2 == 0])
+		p.marker(id(Stuck), "PROCESSING:"+strconv.Itoa(i), map[bool]time.Duration{true: 0, false: 2 * time.Hour}[i%2 == 0])
 		p.marker(id(Abandoned), "PROCESSING:dead", 0)
 		p.row(id(StaleProcessing), 10*time.Minute, month, "", "")
 		p.marker(id(StaleProcessing), "PROCESSING:owner", 30*time.Second)
@@ -193,6 +194,14 @@ func (p *planted) scan(r *Reconciler) *Findings {
 	}
 	p.t.Cleanup(func() { _ = f.Close() })
 	return f
+}
+
+// in is the same for a test within this one.
+func (p *planted) in(t *testing.T) *planted {
+	t.Helper()
+	q := *p
+	q.t = t
+	return &q
 }
 
 // check compares the counts of a report with those wanted.

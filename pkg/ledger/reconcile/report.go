@@ -175,8 +175,6 @@ type Progress struct {
 	Total int64 // an estimate; 0: not known
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
-
 func gapf(code GapCode, format string, args ...any) Gap {
 	return Gap{Code: code, Text: fmt.Sprintf(format, args...)}
 }

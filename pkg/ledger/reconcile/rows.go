@@ -138,8 +138,8 @@ func (b *books) findAny(ctx context.Context, keys []ledger.Key) ([]*row, error) 
 }
 
 // findAll finds every row of each key in all tables of the catalog, held ones too. The generation is read last and must be
-// that of the catalog which the tables were taken from, which is returned.
-func (b *books) findAll(ctx context.Context, keys []ledger.Key) ([][]row, *partition.Catalog, error) {
+// that of the catalog in hand, which it then still is.
+func (b *books) findAll(ctx context.Context, keys []ledger.Key) ([][]row, error) {
 	for range reloadAttempts {
 		cat := b.current()
 		found := make([][]row, len(keys))
@@ -151,18 +151,18 @@ func (b *books) findAll(ctx context.Context, keys []ledger.Key) ([][]row, *parti
 			}
 		}
 		if err != nil && mysqlx.Number(err) != mysqlx.ErrNoSuchTable {
-			return nil, nil, err
+			return nil, err
 		}
 		// A listed table that nobody can see: its keys must not be taken for missing. A catalog that has changed is read again.
 		now, rerr := b.reload(ctx)
 		if rerr != nil {
-			return nil, nil, rerr
+			return nil, rerr
 		}
 		if now.Generation == cat.Generation {
-			return found, now, err
+			return found, err
 		}
 	}
-	return nil, nil, partition.ErrCatalogChanged
+	return nil, partition.ErrCatalogChanged
 }
 
 // inTable looks wanted keys up in one table, under whichever name it has.

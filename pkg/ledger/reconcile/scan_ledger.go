@@ -105,7 +105,7 @@ func (w *ledgerWalk) ask(ctx context.Context) error {
 			}
 			x = newSuspect(k, w.names[i], m, now)
 		}
-		if err := w.scan.suspect(x); err != nil {
+		if err := w.suspect(x); err != nil {
 			return err
 		}
 	}

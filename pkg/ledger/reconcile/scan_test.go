@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"maps"
 	"path/filepath"
 	"testing"
 	"time"
@@ -75,9 +76,7 @@ func TestPlantedFindings(t *testing.T) {
 				t.Errorf("undone: %+v, want %+v", ur, want)
 			}
 			again := map[Kind]int64{Cold: each}
-			for k, n := range p.want {
-				again[k] = n
-			}
+			maps.Copy(again, p.want)
 			again[Phantom] = 0
 			again[ForeignLedger] = each
 			again[Stuck] += again[Abandoned] // its age is not known any more

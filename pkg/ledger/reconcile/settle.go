@@ -101,7 +101,7 @@ func (r *Reconciler) look(ctx context.Context, b *books, page []suspect, c clock
 	if err != nil {
 		return nil, failed(GapRedis, err)
 	}
-	rows, _, err := b.findAll(ctx, keys)
+	rows, err := b.findAll(ctx, keys)
 	if err != nil {
 		return nil, failed(GapLedger, fmt.Errorf("look again: %w", err))
 	}

@@ -11,16 +11,16 @@ import (
 
 // suspect is something that looked like a finding once. It is written to a spool.
 type suspect struct {
-	Kind Kind
+	Kind Kind `json:"kind"`
 	// Ledger says that it was a row that led to it: cold or twice. Otherwise it was a marker.
-	Ledger bool `json:",omitempty"`
-	Name   Bytes
+	Ledger bool  `json:"ledger,omitempty"`
+	Name   Bytes `json:"name"`
 	// What the marker was, and for how long nobody had touched it.
-	Raw       Bytes `json:",omitempty"`
-	WrongType bool  `json:",omitempty"`
-	TTL       time.Duration
-	Idle      time.Duration `json:",omitempty"`
-	Seen      time.Time     // by the ledger's clock
+	Raw       Bytes         `json:"raw,omitempty"`
+	WrongType bool          `json:"wrong_type,omitempty"`
+	TTL       time.Duration `json:"ttl"`
+	Idle      time.Duration `json:"idle,omitempty"`
+	Seen      time.Time     `json:"seen"` // by the ledger's clock
 }
 
 func (s *suspect) reading() reading {

@@ -115,7 +115,7 @@ func (u *undoer) restore(ctx context.Context) error {
 			return fmt.Errorf("%w: key %q is not of this template", ErrUndoFile, string(page[i].Key))
 		}
 	}
-	rows, _, err := u.books.findAll(ctx, keys)
+	rows, err := u.books.findAll(ctx, keys)
 	if err != nil {
 		return err
 	}

@@ -163,7 +163,8 @@ type merge struct {
 
 // advance moves a cursor to its next row; false at its end.
 func (m *merge) advance(ctx context.Context, c *cursor) (bool, error) {
-	if c.at++; c.at < len(c.page) {
+	c.at++
+	if c.at < len(c.page) {
 		return true, nil
 	}
 	select {
