@@ -93,8 +93,6 @@ func (o *consumeOptions) check() error {
 		return usageErrorf("consume: --group is missing: the group whose offsets are committed")
 	case o.batch < 1 || o.batch > maxBatch:
 		return usageErrorf("--batch %d: expected 1 to %d", o.batch, maxBatch)
-	case o.sessionTimeout <= 0 || o.rebalanceTimeout <= 0 || o.stall <= 0:
-		return usageErrorf("--session-timeout, --rebalance-timeout, --stall: expected more than 0")
 	}
 	return nil
 }
@@ -340,7 +338,7 @@ func (j *consumeJob) consume(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	j.app.log().Info("consuming", "topic", j.plan.Topic, "group", j.plan.Group, "handlers", j.plan.Handlers, "deadline", j.plan.Deadline)
+	j.app.log().Info("consuming", "topic", j.plan.Topic, "group", j.plan.Group, "handlers", j.plan.Handlers, "batch", j.plan.Batch, "deadline", j.plan.Deadline)
 	return j.consumer.Run(ctx)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -139,6 +140,9 @@ func (j *reconcileJob) run(ctx context.Context) error {
 	if err := opts.check(); err != nil {
 		return err
 	}
+	if a.getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(reconcileMemory)
+	}
 	undo, err := opts.undoPath(a.now())
 	if err != nil {
 		return err
@@ -218,6 +222,10 @@ func (o *reconcileOptions) scanOptions(a *app, to *reconcile.Options) error {
 	}
 	return nil
 }
+
+// reconcileMemory is from where on the collector works harder, in bytes: a scan holds a few megabytes however long it is,
+// and all else is what its pages left behind.
+const reconcileMemory = 28 << 20
 
 // reconcileRead bounds one pipeline of a scan: some thousand commands on a busy server.
 const reconcileRead = 15 * time.Second

@@ -78,7 +78,7 @@ func (r *consumeResult) render() render.Result {
 			t.Add(name, o.Outcome, strconv.FormatInt(o.Count, 10), meaning(o.Outcome))
 		}
 	}
-	out := render.Result{Value: r, Tables: []render.Table{t}}
+	out := render.Result{Value: r, Tables: []render.Table{t}, Lines: []any{r}}
 	if len(r.Handlers) == 0 {
 		out.Tables = nil
 		out.Notes = append(out.Notes, "No record was consumed here.")

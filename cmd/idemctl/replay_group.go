@@ -89,8 +89,6 @@ func (o *replayOptions) checkGroup(mode replay.Mode, args []string) error {
 		return usageErrorf("--group shares a range that is executed: use it with --mode execute")
 	case len(args) == 0:
 		return usageErrorf("replay: a topic is missing; usage: idemctl replay TOPIC --range RANGE --group GROUP --mode execute")
-	case o.sessionTimeout <= 0:
-		return usageErrorf("--session-timeout: expected more than 0")
 	}
 	return nil
 }

@@ -58,6 +58,7 @@ Exit status:
 		newDoctorCmd(a),
 		newLabCmd(a),
 		newDemoCmd(a),
+		newDrillCmd(a),
 		newStateCmd(a),
 		newHistoryCmd(a),
 		newConfigCmd(a),

@@ -152,7 +152,7 @@ func (b *broker) feed(ctx context.Context, workers map[int32]*worker) error {
 	for {
 		fetches := client.PollFetches(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // nobody waits for records any more
+			return nil // nobody waits for records any more
 		}
 		if err := fetches.Err(); err != nil && !errors.Is(err, context.Canceled) {
 			return fmt.Errorf("fetch from %s: %w", b.topic, err)

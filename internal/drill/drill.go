@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,13 +35,15 @@ type Options struct {
 	Progress func(done, total int, r *Result)
 	// Now is this machine's clock; nil means time.Now.
 	Now func() time.Time
+	// Logger hears of each fault, at debug level; nil: nobody does.
+	Logger *slog.Logger
 }
 
 // Result is one strategy's run over one seed.
 type Result struct {
+	Account
 	Strategy string `json:"strategy"`
 	Seed     uint64 `json:"seed"`
-	Account
 	// Failed says that the guard lost or repeated something; of other strategies nothing is asserted.
 	Failed bool `json:"failed"`
 	// All measures the whole run, Burst the burst alone; null where there was none.
@@ -61,15 +64,15 @@ type Result struct {
 
 // Row is one strategy over all seeds.
 type Row struct {
-	Strategy string `json:"strategy"`
-	What     string `json:"what"`
-	Guarded  bool   `json:"guarded"`
-	Runs     int    `json:"runs"`
 	Account
-	Failed bool      `json:"failed"`
-	All    Measures  `json:"all"`
-	Burst  *Measures `json:"burst"`
-	Parked int       `json:"parked"`
+	Strategy string    `json:"strategy"`
+	What     string    `json:"what"`
+	Guarded  bool      `json:"guarded"`
+	Runs     int       `json:"runs"`
+	Failed   bool      `json:"failed"`
+	All      Measures  `json:"all"`
+	Burst    *Measures `json:"burst"`
+	Parked   int       `json:"parked"`
 
 	all, burst passage
 }
@@ -104,6 +107,9 @@ func Run(ctx context.Context, s *Servers, opts Options) (*Report, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
 	began := opts.Now()
 	rep := &Report{Seed: opts.Seed, Repeat: opts.Repeat, Faults: opts.Faults, Servers: s.Names()}
 	for _, strategy := range opts.Strategies {
@@ -126,14 +132,14 @@ func drill(ctx context.Context, s *Servers, opts *Options, rep *Report, straggle
 	begin, boundary := now.Add(-time.Hour), partition.MonthOf(now, time.UTC).Start(time.UTC)
 	total := opts.Repeat * len(opts.Strategies)
 	for n := range opts.Repeat {
-		seed := opts.Seed + uint64(n) //nolint:gosec // n is not negative
+		seed := opts.Seed + uint64(n)
 		for i, strategy := range opts.Strategies {
 			schedule := NewSchedule(opts.Orders, opts.Faults, seed, begin, boundary)
 			if len(rep.Schedule) == 0 {
 				rep.Schedule, rep.Orders, rep.Records = schedule.Injections, len(schedule.stream.orders), len(schedule.stream.records())
 			}
 			r := newRun(s, strategy, schedule, strconv.FormatInt(s.runs.Add(1), 10), boundary, opts.Now)
-			r.stragglers = stragglers
+			r.stragglers, r.logger = stragglers, opts.Logger
 			result, err := r.result(ctx, seed)
 			if err != nil {
 				return fmt.Errorf("%s, seed %d: %w", r.traits.Name, seed, err)

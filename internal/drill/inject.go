@@ -40,8 +40,7 @@ func (r *run) inject(ctx context.Context, d *Delivery, inj *Injection) error {
 	case actStall:
 		return r.stall(ctx)
 	case actDetachRedis:
-		r.remember(inj.Fault)
-		return r.servers.detachRedis(ctx)
+		return r.detach(ctx, inj.Fault, r.servers.detachRedis)
 	case actSwitchRedis:
 		if err := r.servers.switchRedis(); err != nil {
 			return err
@@ -52,8 +51,7 @@ func (r *run) inject(ctx context.Context, d *Delivery, inj *Injection) error {
 	case actRival:
 		return r.rival(ctx, d)
 	case actDetachMySQL:
-		r.remember(inj.Fault)
-		return r.servers.detachMySQL(ctx)
+		return r.detach(ctx, inj.Fault, r.servers.detachMySQL)
 	case actSwitchMySQL:
 		return r.failover(ctx, inj.Fault)
 	case actKillBefore, actKillAfter:
@@ -88,9 +86,6 @@ func (r *run) amid(ctx context.Context, d *Delivery, inj *Injection, at ledger.S
 		}
 		return r.deadlock(ctx, d)
 	case actSlow:
-		if at != StepWritten {
-			return errMissed
-		}
 		pause(ctx, slowFor)
 	default:
 		return errMissed
@@ -211,6 +206,17 @@ func (r *run) foreign(ctx context.Context, d *Delivery) error {
 	return nil
 }
 
+// detach cuts a replica off, while nothing is handled: what it lacks later is what is done from now on, and no more.
+func (r *run) detach(ctx context.Context, f Fault, cut func(context.Context) error) error {
+	if err := r.servers.resumeRedis(); err != nil {
+		return err
+	}
+	r.gate.close()
+	defer r.gate.open()
+	r.remember(f)
+	return cut(ctx)
+}
+
 // remember keeps the offsets that are committed before a replica is detached: all that is done behind them may be lost.
 func (r *run) remember(f Fault) {
 	offsets := make(map[int32]int64, len(r.parts))
@@ -281,8 +287,14 @@ func (r *run) runBurst(ctx context.Context) error {
 	if err := r.servers.settled(); err != nil {
 		return err
 	}
-	r.gate.Lock()
-	defer r.gate.Unlock()
+	r.gate.close()
+	defer r.gate.open()
+	r.staffing.Lock()
+	members := r.members
+	r.staffing.Unlock()
+	for _, m := range members {
+		m.process.warm(ctx)
+	}
 	start := r.tally.mark(r.servers.mysql.statements.Load(), r.now())
 	parts := r.parts[mainPartitions:]
 	r.staffing.Lock()

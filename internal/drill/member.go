@@ -190,6 +190,7 @@ func (r *run) bury(ctx context.Context, p *Process) (int, error) {
 	if !p.kill() {
 		return -1, nil
 	}
+	r.gate.wake()
 	r.staffing.Lock()
 	var m *member
 	for _, candidate := range r.members {
@@ -354,8 +355,8 @@ func (w *worker) handle(ctx context.Context, batch []*Delivery) (passed int, wai
 // consume is the call of the strategy. A burst has the consumers to itself.
 func (w *worker) consume(ctx context.Context, batch []*Delivery) (int, time.Duration) {
 	if !batch[0].Record.burst {
-		w.run.gate.RLock()
-		defer w.run.gate.RUnlock()
+		w.run.gate.enter(w.member.process)
+		defer w.run.gate.leave(w.member.process)
 	}
 	return w.member.consumer.Handle(ctx, batch)
 }

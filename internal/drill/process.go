@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type Process struct {
 	mu    sync.Mutex
 	conns map[net.Conn]bool
 	opens []func() error // closes what was opened
+	pools []*sql.DB
 	dead  bool
 }
 
@@ -47,9 +49,40 @@ func (p *Process) MySQL(guard bool) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.mu.Lock()
+	p.pools = append(p.pools, db)
+	p.mu.Unlock()
 	p.later(db.Close)
 	return db, nil
 }
+
+// warm opens all connections that a burst will want: a consumer under load has them. One after the other, since a server's
+// queue of those that knock is short.
+func (p *Process) warm(ctx context.Context) {
+	p.mu.Lock()
+	pools := p.pools
+	p.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, db := range pools {
+		wg.Go(func() {
+			conns := make([]*sql.Conn, 0, p.pool)
+			for range p.pool {
+				c, err := db.Conn(ctx)
+				if err != nil {
+					break // what does not come up now comes up when it is needed
+				}
+				conns = append(conns, c)
+			}
+			for _, c := range conns {
+				_ = c.Close() // back into the pool, when all are open
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// redisConnections is how many a process has to Redis, which answers one at a time anyway.
+const redisConnections = 16
 
 // redisTimeout bounds one call to Redis: short, as a consumer's must be.
 const redisTimeout = 250 * time.Millisecond
@@ -58,7 +91,7 @@ const redisTimeout = 250 * time.Millisecond
 func (p *Process) Redis() *redis.Client {
 	client := redis.NewClient(&redis.Options{
 		Addr: p.run.servers.redis.addr, Dialer: func(ctx context.Context, _, addr string) (net.Conn, error) { return p.dial(ctx, addr) },
-		DialerRetries: 1, MaxRetries: -1, ReadTimeout: redisTimeout, WriteTimeout: redisTimeout, ContextTimeoutEnabled: true, PoolSize: p.pool,
+		DialerRetries: 1, MaxRetries: -1, ReadTimeout: redisTimeout, WriteTimeout: redisTimeout, ContextTimeoutEnabled: true, PoolSize: redisConnections, PoolTimeout: 10 * redisTimeout,
 	})
 	p.later(client.Close)
 	return client
@@ -122,7 +155,7 @@ func (p *Process) kill() bool {
 func (p *Process) close() {
 	p.mu.Lock()
 	opens := p.opens
-	p.opens = nil
+	p.opens, p.pools = nil, nil
 	p.mu.Unlock()
 	for _, end := range opens {
 		_ = end() // its connections may be cut already
@@ -179,10 +212,11 @@ func businessTables(ctx context.Context, db *sql.DB) error {
 		"CREATE TABLE drill_budget (id INT NOT NULL PRIMARY KEY, spent BIGINT NOT NULL) ENGINE=InnoDB",
 		"CREATE TABLE drill_scratch (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, n INT NOT NULL) ENGINE=InnoDB",
 	}
-	for i := range budgets {
-		statements = append(statements, fmt.Sprintf("INSERT INTO drill_budget (id, spent) VALUES (%d, 0)", i))
+	rows := make([]string, budgets)
+	for i := range rows {
+		rows[i] = fmt.Sprintf("(%d, 0)", i)
 	}
-	return execAll(ctx, db, statements)
+	return execAll(ctx, db, append(statements, "INSERT INTO drill_budget (id, spent) VALUES "+strings.Join(rows, ", ")))
 }
 
 func execAll(ctx context.Context, db *sql.DB, statements []string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,12 +38,12 @@ type run struct {
 	boundary time.Time
 	records  []Record
 	now      func() time.Time
+	logger   *slog.Logger
 	fail     context.CancelCauseFunc
 
 	tally  tally
-	turned atomic.Bool  // the month
-	gate   sync.RWMutex // held for writing while a burst has the consumers to itself
-	serial sync.Mutex   // one injection at a time, those in the midst of a message aside
+	turned atomic.Bool // the month
+	gate   *gate       // shut while a burst has the consumers to itself
 	busy   sync.WaitGroup
 	// stragglers are the goroutines of processes that were killed: they can reach nothing any more.
 	stragglers *sync.WaitGroup
@@ -61,6 +62,9 @@ type run struct {
 	delivered int   // different ordinary records
 	passed    int
 	active    int // injections under way
+	issued    int // turns given out to injections that come one at a time, and whose turn it is
+	turn      int
+	turns     *sync.Cond
 	resumeAt  int
 	fired     map[Action]int
 	missed    map[Action]int
@@ -76,12 +80,17 @@ func newRun(s *Servers, strategy Strategy, schedule *Schedule, id string, bounda
 		schema: "drill_" + id + "_" + strings.ReplaceAll(t.Name, "-", "_"), prefix: "drill:" + id + ":" + t.Name + ":",
 		records: schedule.stream.records(), bound: map[int]*Injection{}, fired: map[Action]int{}, missed: map[Action]int{}, snapshots: map[Fault]map[int32]int64{},
 	}
+	r.turns, r.gate = sync.NewCond(&r.mu), newGate()
 	r.seen, r.finished = make([]bool, len(r.records)), make([]int, len(r.records))
 	for i := range schedule.Injections {
-		if inj := schedule.Injections[i]; inj.OnRecord {
-			r.bound[inj.At] = &inj
-		} else {
+		inj := schedule.Injections[i]
+		switch {
+		case !inj.OnRecord:
 			r.counted = append(r.counted, inj)
+		case inj.Action == actSlow: // whichever publication of the order comes first
+			r.bound[inj.At], r.bound[schedule.stream.copyOf(inj.At)] = &inj, &inj
+		default:
+			r.bound[inj.At] = &inj
 		}
 	}
 	return r
@@ -173,6 +182,7 @@ func (r *run) do(ctx context.Context) (_ *passage, err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	r.leftovers()
 	all := r.tally.since(start, end)
 	return &all, nil
 }
@@ -264,16 +274,30 @@ func (r *run) arrive(ctx context.Context, d *Delivery) {
 		due = append(due, *inj)
 	}
 	r.active += len(due)
+	turn := r.issued
+	r.issued += len(due)
 	resume := r.resumeAt > 0 && r.delivered >= r.resumeAt
 	r.mu.Unlock()
 	if resume {
 		r.resume()
 	}
 	for i := range due {
-		r.serial.Lock()
-		r.settle(&due[i], r.inject(ctx, d, &due[i]))
-		r.serial.Unlock()
+		r.inTurn(turn+i, func() { r.settle(&due[i], r.inject(ctx, d, &due[i])) })
 	}
+}
+
+// inTurn runs fn when it is its turn: injections strike in the order of the schedule.
+func (r *run) inTurn(turn int, fn func()) {
+	r.mu.Lock()
+	for r.turn != turn {
+		r.turns.Wait()
+	}
+	r.mu.Unlock()
+	fn()
+	r.mu.Lock()
+	r.turn++
+	r.turns.Broadcast()
+	r.mu.Unlock()
 }
 
 // settle notes the end of an injection.
@@ -284,6 +308,7 @@ func (r *run) settle(inj *Injection, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.active--
+	r.logger.Debug("injected", "strategy", r.traits.Name, "action", string(inj.Action), "at", inj.At, "step", string(inj.Step), "error", err)
 	if errors.Is(err, errMissed) {
 		r.missed[inj.Action]++
 	} else {
@@ -299,10 +324,31 @@ func (r *run) reached(ctx context.Context, step ledger.Step, d *Delivery) {
 		r.mu.Unlock()
 		return
 	}
-	delete(r.bound, d.Record.Index)
+	if inj.Action == actSlow && step != inj.Step {
+		r.mu.Unlock()
+		return // this one was absorbed; the other is slow
+	}
+	for i, other := range r.bound {
+		if other == inj {
+			delete(r.bound, i)
+		}
+	}
 	r.active++
 	r.mu.Unlock()
 	r.settle(inj, r.amid(ctx, d, inj, step))
+}
+
+// leftovers counts the faults that are still waiting for their message's step: they missed.
+func (r *run) leftovers() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	waiting := map[*Injection]bool{}
+	for _, inj := range r.bound {
+		waiting[inj] = true
+	}
+	for inj := range waiting {
+		r.missed[inj.Action]++
+	}
 }
 
 // stepAfter is behind all steps: the message was handled, its offset is not committed.

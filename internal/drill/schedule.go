@@ -96,8 +96,28 @@ func NewSchedule(orders int, faults []Fault, seed uint64, begin, boundary time.T
 		inj.At = len(s.stream.main) * (n + 1) / (len(open) + 1)
 		s.place(inj, used)
 	}
+	s.keepApart()
 	slices.SortStableFunc(s.Injections, func(a, b Injection) int { return cmp.Compare(a.At, b.At) })
 	return s
+}
+
+// keepApart moves a burst out of the windows that a failover forgets: its thousand messages would be read again, and drown
+// all else.
+func (s *Schedule) keepApart() {
+	for i := range s.Injections {
+		burst := &s.Injections[i]
+		if burst.Action != actBurst {
+			continue
+		}
+		for moved := true; moved; {
+			moved = false
+			for _, inj := range s.Injections {
+				if (inj.Action == actSwitchRedis || inj.Action == actSwitchMySQL) && burst.At > inj.At-lossWindow-1 && burst.At <= inj.At {
+					burst.At, moved = inj.At+1, true
+				}
+			}
+		}
+	}
 }
 
 func (s *Schedule) add(inj Injection) { s.Injections = append(s.Injections, inj) }
@@ -112,7 +132,7 @@ func (s *Schedule) place(inj Injection, used map[int]bool) {
 		used[inj.At] = true
 	}
 	inj.At = max(1, inj.At)
-	switch inj.Action {
+	switch inj.Action { //nolint:exhaustive // these two come in two parts
 	case actSwitchRedis:
 		s.add(Injection{Fault: inj.Fault, Action: actDetachRedis, At: max(1, inj.At-lossWindow)})
 	case actSwitchMySQL:

@@ -83,7 +83,10 @@ func StartServers(ctx context.Context, host lab.Host, kafka string, logger *slog
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return s, s.connect(ctx)
+	if err := s.connect(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (s *Servers) connect(ctx context.Context) (err error) {

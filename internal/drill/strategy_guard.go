@@ -23,7 +23,7 @@ const (
 	// guardRetention is an entry's life.
 	guardRetention = 30 * 24 * time.Hour
 	// settleTimeout bounds what a killed consumer's last goroutine can still try, without any connection.
-	settleTimeout = 10 * time.Second
+	settleTimeout = 5 * time.Second
 	// inFlightWait bounds the wait for another owner's lease.
 	inFlightWait = lease / 8
 )
@@ -52,8 +52,8 @@ func (guard) Prepare(ctx context.Context, w *World) error {
 	if err != nil {
 		return err
 	}
-	before := w.Boundary.Add(-24 * time.Hour)
-	plan, err := m.PlanCreate(ctx, partition.CreateRequest{Ahead: 1, From: partition.MonthOf(before, time.UTC), MemorySince: before})
+	before := partition.MonthOf(w.Boundary, time.UTC) - 1
+	plan, err := m.PlanCreate(ctx, partition.CreateRequest{Ahead: 1, From: before, MemorySince: before.Start(time.UTC)})
 	if err != nil {
 		return fmt.Errorf("plan the ledger's months: %w", err)
 	}

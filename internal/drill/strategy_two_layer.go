@@ -73,8 +73,8 @@ func (s twoLayer) Open(_ context.Context, p *Process) (Consumer, error) {
 
 // write is the transaction.
 func (twoLayer) write(ctx context.Context, tx *sql.Tx, p *Process, d *Delivery) error {
-	table := twoLayerTable(p.run.turned.Load())
-	if _, err := tx.ExecContext(ctx, "INSERT INTO "+table+" (order_id) VALUES (?)", d.Record.Order); err != nil {
+	insert := "INSERT INTO " + twoLayerTable(p.run.turned.Load()) + " (order_id) VALUES (?)"
+	if _, err := tx.ExecContext(ctx, insert, d.Record.Order); err != nil {
 		return fmt.Errorf("write the order down: %w", err)
 	}
 	p.At(ctx, ledger.StepInserted, d)

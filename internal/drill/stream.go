@@ -119,6 +119,16 @@ func (d *draft) again(at float64, elsewhere bool) draft {
 	return c
 }
 
+// copyOf is the next publication of the order that the record at i is of; i itself where there is none.
+func (s *stream) copyOf(i int) int {
+	for j := i + 1; j < len(s.main); j++ {
+		if s.main[j].Order == s.main[i].Order {
+			return j
+		}
+	}
+	return i
+}
+
 // besides is a time within three seconds of the boundary.
 func besides(rng *rand.Rand, boundary time.Time, after bool) time.Time {
 	d := time.Duration(1+rng.Int64N(3000)) * time.Millisecond

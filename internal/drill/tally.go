@@ -1,7 +1,6 @@
 package drill
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -165,7 +164,7 @@ func (p *passage) add(q *passage) {
 	p.statements += q.statements
 	p.took += q.took
 	p.latencies = append(p.latencies, q.latencies...)
-	slices.SortFunc(p.latencies, func(a, b time.Duration) int { return cmp.Compare(a, b) })
+	slices.Sort(p.latencies)
 }
 
 // percentile of sorted durations, by the nearest rank; 0 where there are none.

@@ -54,8 +54,12 @@ func (c *RedisCluster) form(ctx context.Context) (err error) {
 	clients := make([]*redis.Client, len(c.Masters))
 	for i, m := range c.Masters {
 		clients[i] = redis.NewClient(&redis.Options{Addr: m.Addr})
-		defer func() { err = errors.Join(err, clients[i].Close()) }()
 	}
+	defer func() {
+		for _, client := range clients {
+			err = errors.Join(err, client.Close())
+		}
+	}()
 	host, port, err := net.SplitHostPort(c.Masters[0].Addr)
 	if err != nil {
 		return err

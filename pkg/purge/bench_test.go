@@ -21,7 +21,6 @@ const prefix = "t_flow"
 type bench struct {
 	*testing.T
 	*testenv.Schema
-	db     testenv.Database
 	scheme partition.Scheme
 	zone   *time.Location
 	now    time.Time
@@ -52,7 +51,6 @@ func onEmpty(t *testing.T, fn func(b *bench)) {
 func newBench(t *testing.T, db testenv.Database) *bench {
 	t.Helper()
 	b := emptyBench(t, db.Schema(t))
-	b.db = db
 	b.create()
 	return b
 }
@@ -255,8 +253,6 @@ func (b *bench) same(what string, got, want []string) {
 		b.Errorf("%s: %q, want %q", what, got, want)
 	}
 }
-
-func testenvDBs(t *testing.T) []testenv.Database { return testenv.Databases(t) }
 
 // change changes the catalog by hand.
 func (b *bench) change(fn func(c *partition.Catalog)) {

@@ -254,8 +254,7 @@ func TestConformancePlanStale(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(b *bench) {
 		b.insert(b.table(-3), expired("a", 3)...)
-		b.insert(b.table(-2), expired("b", 3)...)
-		b.insert(b.table(-2), live("b2", 1)...)
+		b.keep(-2, -1)
 		p := b.plan(purge.PlanOptions{})
 		before := b.catalog()
 		for name, change := range map[string]func(c *partition.Catalog){

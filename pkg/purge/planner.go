@@ -30,8 +30,8 @@ type PlanOptions struct {
 	AsOf time.Time
 	// RowsOnly drops no month.
 	RowsOnly bool
-	// Retention is how long an entry is kept. A ledger without an expiry column needs it; in others it only says when a month
-	// without any row may be dropped.
+	// Retention is how long an entry is kept. A ledger without an expiry column needs it; in others it says when a month may be
+	// dropped: not before it has passed since the month's end.
 	Retention time.Duration
 }
 
@@ -242,7 +242,7 @@ func (p *Plan) selection(table string) Selection {
 
 // decide says what happens to a table whose rows are counted.
 func (pl *planner) decide(m MonthPlan) MonthPlan {
-	whole := m.Kept == 0 && m.Odd == 0 && !pl.plan.RowsOnly && !pl.plan.Legacy && !pl.protected(m.Table)
+	whole := m.Kept == 0 && m.Odd == 0 && !pl.plan.RowsOnly && !pl.plan.Legacy && !pl.protected(m.Table) && pl.outlived(m.Table)
 	switch {
 	case m.Action == ActionFinish:
 		m.PutBack = !whole
@@ -269,6 +269,13 @@ func protected(cat *partition.Catalog, t partition.Table, now time.Time, zone *t
 	})
 }
 
+// outlived reports that the retention has passed since the month's end: its drop, which makes every message of the month
+// unprovable, then forgets nothing that is not due to be forgotten. A month whose rows all came early loses them as rows.
+// Without a retention it counts as passed.
+func (pl *planner) outlived(t partition.Table) bool {
+	return !t.Month.End(pl.plan.zone).Add(pl.opts.Retention).After(pl.plan.Cutoff)
+}
+
 // emptyMonths drops past months without a row where that makes no message unprovable that is not already: below what the
 // horizon will be anyway, or when the retention has passed since the month's end.
 func (pl *planner) emptyMonths() {
@@ -286,8 +293,7 @@ func (pl *planner) emptyMonths() {
 		if m.Action != ActionKeep || m.Note != "" || m.Kept > 0 || m.Odd > 0 || pl.protected(m.Table) {
 			continue
 		}
-		end := m.Table.Month.End(pl.plan.zone)
-		if !end.After(lowest) || (pl.opts.Retention > 0 && !end.Add(pl.opts.Retention).After(pl.plan.Cutoff)) {
+		if !m.Table.Month.End(pl.plan.zone).After(lowest) || (pl.opts.Retention > 0 && pl.outlived(m.Table)) {
 			m.Action = ActionDrop
 		}
 	}

@@ -2,7 +2,6 @@ package purge
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,21 +26,16 @@ func (w *worker) do(ctx context.Context, m *month) error {
 	if err := w.interrupted(ctx); err != nil {
 		return err
 	}
-	err := w.act(ctx, m)
-	var off *deferral
-	if errors.As(err, &off) {
-		m.report.Outcome, m.report.Reason = OutcomeDeferred, off.Error()
-		return nil
-	}
-	return err
+	return m.putOff(w.act(ctx, m))
 }
 
 func (w *worker) act(ctx context.Context, m *month) error {
-	switch {
-	case m.plan.Action == ActionDrop:
+	switch m.plan.Action {
+	case ActionDrop:
 		return w.whole(ctx, m, m.plan.Table)
-	case m.plan.Action == ActionFinish:
+	case ActionFinish:
 		return w.settle(ctx, m)
+	case ActionRows, ActionKeep:
 	}
 	return w.rows(ctx, m)
 }
@@ -79,27 +73,6 @@ func (w *worker) putOff(ctx context.Context, what string, err error) error {
 		return &deferral{reason: what, err: err}
 	}
 	return fmt.Errorf("%s: %w", what, err)
-}
-
-// lockMonth takes a month's own lock on the run's connection: a run that has lost the ledger's lock without noticing yet
-// cannot meet another one on a table (hazard P20).
-func (w *worker) lockMonth(ctx context.Context, m *month) (release func(), err error) {
-	name := w.monthLock(m)
-	var got sql.NullInt64
-	if err := w.conn.QueryRowContext(w.detached(ctx), "SELECT GET_LOCK(?, 0)", name).Scan(&got); err != nil {
-		return nil, fmt.Errorf("lock %s: %w: %w", name, mysqlx.ErrLockLost, err)
-	}
-	if got.Int64 != 1 {
-		return nil, &deferral{reason: "another run is still working on it", err: mysqlx.ErrLockHeld}
-	}
-	return func() {
-		// A connection that cannot say so has given the lock up by ending.
-		_, _ = w.conn.ExecContext(w.detached(ctx), "DO RELEASE_LOCK(?)", name)
-	}, nil
-}
-
-func (r *runner) monthLock(m *month) string {
-	return mysqlx.LockName("month:"+m.plan.Table.Month.Digits(), r.schema, r.plan.Prefix)
 }
 
 // newReport is a report in which nothing has been done yet.

@@ -40,7 +40,8 @@ type RunOptions struct {
 	LagPoll time.Duration
 	// Hold is how long a renamed month waits for late rows before it is checked again; 0: DefaultHold, negative: not at all.
 	Hold time.Duration
-	// Parallel is how many months are worked at once; 0: one. Whole months are held and dropped one at a time whatever it is.
+	// Parallel is how many DELETEs run at once, in as many months, or over several connections in one; 0: one. Whole months are
+	// held and dropped one at a time whatever it is.
 	Parallel int
 	// Archive is where rows are written before they go; nil: nowhere. Run, and what is of one month, is filled in.
 	Archive *ArchiveOptions
@@ -101,7 +102,7 @@ const (
 	StepPutBack  StepName = "put_back"
 )
 
-func (o *RunOptions) now() time.Time {
+func (o RunOptions) now() time.Time {
 	if o.Now == nil {
 		return time.Now()
 	}

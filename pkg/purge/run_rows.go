@@ -141,7 +141,7 @@ func (w *worker) enter(ctx context.Context, m *month, win int) error {
 	return w.raiseHorizon(ctx, m, maxCreate(m.plan.Windows[win].Biz))
 }
 
-// deleteWindow deletes victims of one window, by biz_type.
+// deleteWindow deletes victims of one window, by biz_type. Their horizon is committed before the first of them goes.
 func (w *worker) deleteWindow(ctx context.Context, m *month, s shape, sel Selection, win int, victims []Victim) error {
 	byBiz := map[string][]Victim{}
 	one := victims[0].BizType
@@ -152,17 +152,30 @@ func (w *worker) deleteWindow(ctx context.Context, m *month, s shape, sel Select
 			byBiz[v.BizType] = append(byBiz[v.BizType], v)
 		}
 	}
+	q := &queue{}
+	purged := map[string]time.Time{}
 	for _, biz := range slices.Sorted(maps.Keys(byBiz)) {
-		slices.SortFunc(byBiz[biz], func(a, b Victim) int { return strings.Compare(a.OrderID, b.OrderID) })
-		for rest := byBiz[biz]; len(rest) > 0; {
-			n, err := w.deleteSome(ctx, m, s, sel, win, deletion{biz: biz, victims: rest[:min(len(rest), w.size)]})
+		d := deletion{biz: biz, victims: byBiz[biz]}
+		slices.SortFunc(d.victims, func(a, b Victim) int { return strings.Compare(a.OrderID, b.OrderID) })
+		q.rest = append(q.rest, d)
+		purged[biz] = d.latest()
+	}
+	if err := w.gate(ctx, m); err != nil {
+		return err
+	}
+	if err := w.raiseHorizon(ctx, m, purged); err != nil {
+		return err
+	}
+	return w.empty(q, func(h *worker, d deletion) error {
+		for len(d.victims) > 0 {
+			n, err := h.deleteSome(ctx, m, s, sel, win, d)
 			if err != nil {
 				return err
 			}
-			rest = rest[n:]
+			d.victims = d.victims[n:]
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // deleteSome deletes one batch, or less of it where the run's limit is near, and returns how many rows it has dealt with.
@@ -175,9 +188,6 @@ func (w *worker) deleteSome(ctx context.Context, m *month, s shape, sel Selectio
 		return 0, &stopError{ended: EndedMaxRows}
 	}
 	d.victims = d.victims[:n]
-	if err := w.raiseHorizon(ctx, m, map[string]time.Time{d.biz: d.latest()}); err != nil {
-		return 0, err
-	}
 	w.step(StepSelected, m.name, int64(n))
 	query, args := s.statement(sel, d)
 	began := time.Now()

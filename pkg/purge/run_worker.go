@@ -19,6 +19,9 @@ type worker struct {
 	// check returns mysqlx.ErrLockLost unless conn holds its lock, and the run its own.
 	check func(context.Context) error
 	size  int // rows of the next DELETE at most
+
+	lock  *mysqlx.Lock // of a connection that takeMonth opened
+	hands []*worker    // those that delete from the month, this one first
 }
 
 // stopError ends a run as it was asked to.

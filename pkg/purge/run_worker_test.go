@@ -48,7 +48,8 @@ func TestConformanceRetry(t *testing.T) {
 			looks, release := 0, 2
 			w := &worker{runner: &runner{opts: RunOptions{Stop: func() bool { return false }}}, conn: conn}
 			w.check = func(context.Context) error {
-				if looks++; looks == release {
+				looks++
+				if looks == release {
 					return tx.Rollback()
 				}
 				return nil

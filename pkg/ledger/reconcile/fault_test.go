@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -177,7 +178,23 @@ func TestDemotedInMidRepair(t *testing.T) {
 	}
 }
 
-// Time that runs out leaves gaps, not wrong findings, and so does a caller who gives up. hazard C6
+// A caller who gives up between the two looks hears of nothing that was seen once only. hazard C3
+func TestGivenUpBetweenLooks(t *testing.T) {
+	t.Parallel()
+	p := plant(t, testenv.MySQL(t), testenv.Redis(t), nil)
+	p.faults(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	f, err := p.reconciler(func(o *Options) { o.betweenLooks, o.Settle = cancel, time.Hour }).Scan(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if len(f.Findings) != 0 || len(f.Gaps) != 2 || f.Gaps[0].Code != GapInterrupted || f.Gaps[1].Code != GapUnsettled || f.Suspects == 0 {
+		t.Errorf("%+v", f.Report)
+	}
+}
+
+// Time that runs out leaves gaps, not wrong findings. hazard C6
 func TestTimeRunsOut(t *testing.T) {
 	t.Parallel()
 	p := plant(t, testenv.MySQL(t), testenv.Redis(t), nil)

@@ -178,7 +178,7 @@ func (f *fixer) page(ctx context.Context, page []suspect) error {
 	if err := f.take(ctx, len(page)); err != nil {
 		return err
 	}
-	if err := error(nil); err != nil {
+	if err := f.books.stillPrimary(ctx); err != nil {
 		return err
 	}
 	looks, err := f.look(ctx, f.books, page, f.clock)

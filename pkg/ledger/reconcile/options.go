@@ -62,6 +62,8 @@ type Options struct {
 	// Now is this machine's clock; nil means time.Now.
 	Now func() time.Time
 
+	// betweenLooks is called after the first look at everything and before the second; tests change things there.
+	betweenLooks func()
 	// beforeChange is called between the last look at a page of markers and their repair; tests change things there.
 	beforeChange func()
 }

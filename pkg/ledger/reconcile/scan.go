@@ -56,9 +56,10 @@ type scan struct {
 	suspects *suspects
 	progress func(Progress)
 
-	mu   sync.Mutex
-	seen *ledger.KeySetBuilder // the keys that had a marker; nil where nobody will ask
-	last time.Time             // when the last suspect was seen, by this machine's clock
+	mu    sync.Mutex
+	known *known                // nil: every key is looked up
+	seen  *ledger.KeySetBuilder // the keys that had a marker; nil where nobody will ask
+	last  time.Time             // when the last suspect was seen, by this machine's clock
 
 	masters                      []atomic.Int64
 	keysScanned, checked, walked atomic.Int64
@@ -140,7 +141,7 @@ func (s *scan) close(ctx context.Context) error {
 	if s.seen != nil {
 		err = s.seen.Close()
 	}
-	return errors.Join(err, s.suspects.close())
+	return errors.Join(err, s.known.close(), s.suspects.close())
 }
 
 // run goes through both stores, then looks at what was suspected a second time. The error is one of this machine.
@@ -198,6 +199,10 @@ func (s *scan) uncovered() []Gap {
 // lookOnce goes through the stores in the directions that are wanted.
 func (s *scan) lookOnce(ctx context.Context) error {
 	if s.opts.Directions&FilterToLedger != 0 {
+		var err error
+		if s.known, err = s.preload(ctx); err != nil {
+			return err
+		}
 		if err := s.filterToLedger(ctx); err != nil {
 			return err
 		}

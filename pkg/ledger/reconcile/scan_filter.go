@@ -110,7 +110,15 @@ func (s *scan) checkPage(ctx context.Context, p scannedPage) error {
 			}
 			continue
 		}
+		if ok, err := s.known.has(names[i], m, rules, now); err != nil {
+			return err
+		} else if ok {
+			continue
+		}
 		at, ask = append(at, i), append(ask, keys[i])
+	}
+	if len(ask) == 0 {
+		return nil
 	}
 	rows, err := s.books.findAny(ctx, ask)
 	if err != nil {

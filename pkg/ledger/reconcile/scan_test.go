@@ -9,7 +9,7 @@ import (
 	"github.com/idemctl/idemctl/internal/testenv"
 )
 
-// Every kind is found exactly, repaired exactly, and a second run finds only what no repair can mend. hazard C2, C4, C5
+// Every kind is found exactly, repaired exactly, and a second run finds only what no repair can mend. hazard C2, C4, C5, G26, G27
 func TestPlantedFindings(t *testing.T) {
 	t.Parallel()
 	for _, db := range testenv.Databases(t) {
@@ -17,7 +17,7 @@ func TestPlantedFindings(t *testing.T) {
 			t.Parallel()
 			const each = 7
 			p := plant(t, db.Schema(t), testenv.Redis(t), nil)
-			p.clean(5000)
+			p.clean(20_000)
 			p.faults(each)
 			r := p.reconciler()
 			f := p.scan(r)
@@ -25,7 +25,7 @@ func TestPlantedFindings(t *testing.T) {
 			if !f.Found() {
 				t.Error("nothing was found")
 			}
-			if f.KeysScanned < 5000 || f.RowsScanned < 5000 || f.LedgerID != p.id {
+			if f.KeysScanned < 20_000 || f.RowsScanned < 20_000 || f.LedgerID != p.id {
 				t.Errorf("%+v", f.Report)
 			}
 			for _, finding := range f.Findings {

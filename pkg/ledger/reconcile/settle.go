@@ -18,6 +18,9 @@ func (s *scan) lookAgain(ctx context.Context, f *Findings, t *tally) (left int64
 	if left == 0 {
 		return 0, nil
 	}
+	if s.opts.betweenLooks != nil {
+		s.opts.betweenLooks()
+	}
 	if err := s.pause(ctx); err != nil {
 		return left, err
 	}

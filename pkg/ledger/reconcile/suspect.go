@@ -59,8 +59,8 @@ func (l *suspects) pages(size int, fn func([]suspect) error) error {
 	passes := uint64(l.n/onceHeld) + 1 //nolint:gosec // a count
 	for pass := range passes {
 		type id struct {
-			hash   uint64
-			ledger bool
+			hash uint64
+			kind Kind // of a row; a marker is of one kind only
 		}
 		once := map[id]bool{}
 		page := make([]suspect, 0, size)
@@ -69,10 +69,14 @@ func (l *suspects) pages(size int, fn func([]suspect) error) error {
 			if err := json.Unmarshal(record, &s); err != nil {
 				return fmt.Errorf("temp file of suspects: %w", err)
 			}
-			if once[id{hash, s.Ledger}] {
+			this := id{hash: hash}
+			if s.Ledger {
+				this.kind = s.Kind
+			}
+			if once[this] {
 				return nil
 			}
-			once[id{hash, s.Ledger}] = true
+			once[this] = true
 			if page = append(page, s); len(page) < size {
 				return nil
 			}

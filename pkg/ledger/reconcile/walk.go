@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -17,7 +18,8 @@ import (
 type walked struct {
 	key              ledger.Key
 	created, expires time.Time // of its newest row
-	tables           int       // how many have a row
+	fingerprint      []byte
+	tables           int // how many have a row
 }
 
 const (
@@ -126,7 +128,7 @@ func (c *cursor) moved(ctx context.Context, name string) (string, error) {
 }
 
 func (c *cursor) read(ctx context.Context, table string, after *ledger.Key) ([]walked, error) {
-	query := "SELECT order_id, biz_type, create_time, expire_at FROM " + mysqlx.Quote(table) + " WHERE TRUE"
+	query := "SELECT order_id, biz_type, create_time, expire_at, fingerprint FROM " + mysqlx.Quote(table) + " WHERE TRUE"
 	if after != nil {
 		id, biz := string(appendBytes(nil, after.OrderID)), string(appendBytes(nil, after.BizType))
 		query += " AND order_id >= " + id + " AND (order_id > " + id + " OR biz_type > " + biz + ")"
@@ -138,17 +140,20 @@ func (c *cursor) read(ctx context.Context, table string, after *ledger.Key) ([]w
 	}
 	defer rows.Close()
 	page := make([]walked, 0, c.size)
-	var id, biz sql.RawBytes
+	var id, biz, fingerprint sql.RawBytes
 	last := ""
 	for rows.Next() {
 		w := walked{tables: 1}
-		if err := rows.Scan(&id, &biz, &w.created, &w.expires); err != nil {
+		if err := rows.Scan(&id, &biz, &w.created, &w.expires, &fingerprint); err != nil {
 			return nil, err
 		}
 		if string(biz) != last { // most rows have the same
 			last = string(biz)
 		}
 		w.key = ledger.Key{BizType: last, OrderID: string(id)}
+		if len(fingerprint) > 0 {
+			w.fingerprint = bytes.Clone(fingerprint)
+		}
 		page = append(page, w)
 	}
 	return page, rows.Err()
@@ -197,7 +202,7 @@ func (m *merge) run(ctx context.Context) error {
 			if other := c.page[c.at]; c != least {
 				w.tables++
 				if other.created.After(w.created) {
-					w.created, w.expires = other.created, other.expires
+					w.created, w.expires, w.fingerprint = other.created, other.expires, other.fingerprint
 				}
 			}
 			more, err := m.advance(ctx, c)

@@ -26,10 +26,13 @@ const (
 )
 
 const (
-	// readAhead is how many records of a partition may be queued, and readAheadBytes how many bytes of keys and values: beyond
-	// either the partition is not fetched from until half of them have passed.
-	readAhead      = 2000
-	readAheadBytes = 8 << 20
+	// readAhead is how many records of a partition may be queued: beyond it the partition is not fetched from until half of them
+	// have passed. readAheadBytes is the same for the bytes of keys and values, of all the member's partitions together; one of
+	// them is given no less than minReadAheadBytes and no more than maxReadAheadBytes.
+	readAhead         = 2000
+	readAheadBytes    = 64 << 20
+	minReadAheadBytes = 256 << 10
+	maxReadAheadBytes = 8 << 20
 	// fetchWait bounds how long a broker keeps a fetch that finds nothing: a partition that is taken up again is asked for
 	// only when the fetch under way has come back.
 	fetchWait = 500 * time.Millisecond
@@ -123,6 +126,7 @@ type Consumer struct {
 	workers map[int32]*worker
 	leaving bool
 	stopped context.CancelCauseFunc // ends the polls
+	quit    <-chan struct{}         // closed when the polls end
 }
 
 // OpenConsumer checks cfg and prepares the member. It joins nothing before Run.
@@ -155,7 +159,7 @@ func (c *Consumer) Run(ctx context.Context) (err error) {
 	}
 	polling, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	c.stopped = stop
+	c.stopped, c.quit = stop, polling.Done()
 	if err := c.join(); err != nil {
 		return err
 	}
@@ -227,6 +231,13 @@ func (c *Consumer) poll(ctx context.Context) {
 		})
 		c.kgo.AllowRebalance()
 	}
+}
+
+// queueBytes is how many bytes one partition may queue.
+func (c *Consumer) queueBytes() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return min(max(readAheadBytes/max(1, len(c.workers)), minReadAheadBytes), maxReadAheadBytes)
 }
 
 func (c *Consumer) worker(partition int32) *worker {

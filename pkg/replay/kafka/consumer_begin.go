@@ -46,11 +46,12 @@ func (c *Consumer) begin(ctx context.Context, offsets map[string]map[int32]kgo.O
 	return offsets, c.commit(ctx, ends)
 }
 
-// commit commits offsets as a member, and waits for the answer.
+// commit commits offsets as a member, and waits for the answer. They carry the epoch of the last record: the client compares
+// epochs first, and without one the next commit of what is marked would take them back.
 func (c *Consumer) commit(ctx context.Context, at map[int32]int64) error {
 	offsets := make(map[int32]kgo.EpochOffset, len(at))
 	for p, o := range at {
-		offsets[p] = kgo.EpochOffset{Epoch: -1, Offset: o}
+		offsets[p] = kgo.EpochOffset{Epoch: c.epoch(p), Offset: o}
 	}
 	var err error
 	c.kgo.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{c.cfg.Topic: offsets},
@@ -76,4 +77,15 @@ func commitError(resp *kmsg.OffsetCommitResponse) error {
 		}
 	}
 	return nil
+}
+
+// epoch is the leader's, as of the last record that was delivered; -1: none was.
+func (c *Consumer) epoch(partition int32) int32 {
+	w := c.worker(partition)
+	if w == nil {
+		return -1
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.epoch
 }

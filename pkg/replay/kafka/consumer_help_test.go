@@ -78,7 +78,7 @@ func (c *cluster) consumer(t *testing.T, topic string, pass kafka.Passage, chang
 	t.Helper()
 	cfg := kafka.ConsumerConfig{
 		Config: kafka.Config{Brokers: c.Brokers}, Topic: topic, Group: "group-" + topic,
-		SessionTimeout: 10 * time.Second, RebalanceTimeout: 20 * time.Second, CommitInterval: 50 * time.Millisecond,
+		SessionTimeout: 10 * time.Second, RebalanceTimeout: 20 * time.Second, CommitInterval: 100 * time.Millisecond,
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -112,6 +112,18 @@ func (m *member) stop() error {
 	m.cancel(errTold)
 	<-m.done
 	return m.err
+}
+
+// reach waits until the passage has come to a point.
+func (m *member) reach(t *testing.T, point <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-point:
+	case <-m.done:
+		t.Fatalf("the consumer ended with %v", m.err)
+	case <-time.After(time.Minute):
+		t.Fatal("the consumer does not come so far")
+	}
 }
 
 // wait returns what Run says when it ends by itself.

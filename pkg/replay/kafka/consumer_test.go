@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/idemctl/idemctl/pkg/replay"
 	"github.com/idemctl/idemctl/pkg/replay/kafka"
@@ -167,15 +168,16 @@ func TestConsumerRebalance(t *testing.T) {
 		var gone sync.Map
 		a := c.join(t, topic, first, func(cfg *kafka.ConsumerConfig) {
 			cfg.GivenUp = func(p int32) { gone.Store(p, true) }
+			cfg.CommitInterval = time.Hour // what is committed is so because the partition is given up
 		})
-		<-inside
+		a.reach(t, inside)
 		second := &passage{}
 		b := c.join(t, topic, second)
-		// The second one has joined, and waits for what the first one is to give up.
-		await(t, "a second member", func() bool {
-			g, err := c.admin.DescribeGroups(t.Context(), "group-"+topic)
-			return err == nil && len(g["group-"+topic].Members) == 2
-		})
+		// Partitions are being taken from the first one, which is still at their batches.
+		await(t, "the rebalance", func() bool { return len(a.States()) < partitions })
+		if n := second.count(); n > 0 {
+			t.Errorf("the second member has passed %d records of batches under way", n)
+		}
 		close(release)
 		await(t, "all have passed", func() bool { return first.count()+second.count() >= partitions*n })
 		errA, errB := a.stop(), b.stop()
@@ -198,6 +200,77 @@ func TestConsumerRebalance(t *testing.T) {
 	})
 }
 
+// A pause ends with the assignment it was made in: a partition that was given up while its queue was full, and comes back, is
+// fetched from again.
+func TestConsumerTakesAPausedPartitionBack(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, clusters(t)[0].Cluster)
+	const n = 5000
+	topic := c.Topic(t, 2, nil)
+	c.fill(t, topic, 0, n)
+	c.fill(t, topic, 1, n)
+	var open atomic.Bool
+	hold := func(context.Context, replay.Record) replay.Wait {
+		if !open.Load() {
+			return holds
+		}
+		return replay.Wait{}
+	}
+	p := &passage{decide: hold}
+	a := c.join(t, topic, p)
+	await(t, "both queues are full", func() bool {
+		full := 0
+		for _, s := range a.States() {
+			if s.Waiting >= 2000 {
+				full++
+			}
+		}
+		return full == 2
+	})
+	b := c.join(t, topic, &passage{decide: hold})
+	await(t, "each has one", func() bool { return len(a.States()) == 1 && len(b.States()) == 1 })
+	_ = b.stop()
+	await(t, "the first has both again", func() bool { return len(a.States()) == 2 })
+	open.Store(true)
+	await(t, "all have passed", func() bool { return p.count() == 2*n })
+	_ = a.stop()
+	wantPassed(t, p, 0, upTo(n))
+	wantPassed(t, p, 1, upTo(n))
+}
+
+// A partition that had nothing to do for long is not late when something comes: it is so from then on. hazard G21
+func TestConsumerIdleIsNotLate(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, clusters(t)[0].Cluster)
+	topic := c.Topic(t, 1, nil)
+	began := time.Date(2026, 11, 11, 0, 0, 0, 0, time.UTC)
+	var later atomic.Int64
+	m := c.join(t, topic, &passage{decide: func(context.Context, replay.Record) replay.Wait { return holds }}, func(cfg *kafka.ConsumerConfig) {
+		cfg.Now = func() time.Time { return began.Add(time.Duration(later.Load())) }
+	})
+	await(t, "it has the partition", func() bool { return len(m.States()) == 1 })
+	later.Store(int64(time.Hour))
+	c.fill(t, topic, 0, 1)
+	var s kafka.PartitionState
+	held := func() bool {
+		states := m.States()
+		if len(states) == 1 {
+			s = states[0]
+		}
+		return s.Tries > 0
+	}
+	await(t, "it is held", held)
+	if want := began.Add(time.Hour); !s.Progress.Equal(want) {
+		t.Errorf("no progress since %v, want %v", s.Progress, want)
+	}
+	later.Store(int64(2 * time.Hour))
+	tries := s.Tries
+	await(t, "it is held on", func() bool { return held() && s.Tries > tries+1 })
+	if want := began.Add(time.Hour); !s.Progress.Equal(want) {
+		t.Errorf("no progress since %v, want %v still", s.Progress, want)
+	}
+}
+
 // Told to stop, the consumer brings the batch under way to its end, commits it, and begins no other.
 func TestConsumerStopsAtABoundary(t *testing.T) {
 	t.Parallel()
@@ -216,7 +289,7 @@ func TestConsumerStopsAtABoundary(t *testing.T) {
 			return replay.Wait{}
 		}}
 		m := c.join(t, topic, p)
-		<-inside
+		m.reach(t, inside)
 		m.cancel(errTold)
 		close(release)
 		if err := m.wait(t); !errors.Is(err, errTold) {

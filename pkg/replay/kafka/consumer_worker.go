@@ -20,16 +20,19 @@ type queued struct {
 type worker struct {
 	consumer  *Consumer
 	partition int32
-	stopping  chan struct{} // closed: no other batch is begun
-	done      chan struct{} // closed: the worker has ended
-	wake      chan struct{} // something was delivered
+	stopping  chan struct{}   // closed: no other batch is begun, for the partition is given up
+	quit      <-chan struct{} // closed: the same, for the consumer has been told to stop
+	done      chan struct{}   // closed: the worker has ended
+	wake      chan struct{}   // something was delivered
 	once      sync.Once
 
 	mu     sync.Mutex
 	queue  []queued
-	bytes  int  // of keys and values in the queue
-	paused bool // nothing is fetched until the queue is shorter
-	ended  bool // nothing is fetched any more: Until was read
+	bytes  int   // of keys and values in the queue
+	limit  int   // of bytes
+	paused bool  // nothing is fetched until the queue is shorter
+	ended  bool  // nothing is fetched any more: Until was read
+	epoch  int32 // the leader's, of the last record delivered; -1: none was
 	state  PartitionState
 }
 
@@ -56,7 +59,7 @@ type PartitionState struct {
 
 func newWorker(c *Consumer, partition int32) *worker {
 	return &worker{
-		consumer: c, partition: partition, stopping: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1),
+		consumer: c, partition: partition, stopping: make(chan struct{}), quit: c.quit, done: make(chan struct{}), wake: make(chan struct{}, 1), epoch: -1,
 		state: PartitionState{Partition: partition, Next: -1, HighWatermark: -1, Progress: c.cfg.Now()},
 	}
 }
@@ -67,8 +70,10 @@ func (w *worker) halt() { w.once.Do(func() { close(w.stopping) }) }
 // deliver appends records; a partition that is far ahead is not fetched from until it has caught up.
 func (w *worker) deliver(records []*kgo.Record, high int64) {
 	until, bounded := w.consumer.cfg.Until[w.partition]
+	limit := w.consumer.queueBytes()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.limit = limit
 	w.state.HighWatermark = high
 	if len(w.queue) == 0 {
 		w.state.Progress = w.consumer.cfg.Now() // what was idle is not late
@@ -80,8 +85,9 @@ func (w *worker) deliver(records []*kgo.Record, high int64) {
 		}
 		w.queue = append(w.queue, queued{pending: w.consumer.pass.Admit(convertOne(r)), record: r})
 		w.bytes += size(r)
+		w.epoch = r.LeaderEpoch
 	}
-	if !w.paused && (w.ended || len(w.queue) >= readAhead || w.bytes >= readAheadBytes) {
+	if !w.paused && (w.ended || len(w.queue) >= readAhead || w.bytes >= w.limit) {
 		w.paused = true
 		w.consumer.kgo.PauseFetchPartitions(w.topicPartition())
 	}
@@ -97,7 +103,7 @@ func (w *worker) drop(n int) {
 	}
 	clear(w.queue[:n])
 	w.queue = w.queue[n:]
-	if w.paused && !w.ended && len(w.queue) < readAhead/2 && w.bytes < readAheadBytes/2 {
+	if w.paused && !w.ended && len(w.queue) < readAhead/2 && w.bytes < w.limit/2 {
 		w.paused = false
 		w.consumer.kgo.ResumeFetchPartitions(w.topicPartition())
 	}
@@ -117,37 +123,44 @@ func (w *worker) topicPartition() map[string][]int32 {
 // run works until halted. ctx is the client's: it ends when the client closes.
 func (w *worker) run(ctx context.Context) {
 	defer close(w.done)
-	for {
+	for !w.halted(ctx) {
 		batch := w.take()
 		if len(batch) == 0 {
-			select {
-			case <-w.stopping:
-				return
-			case <-ctx.Done():
-				return
-			case <-w.wake:
-			}
+			w.sleep(ctx, nil)
 			continue
 		}
-		select {
-		case <-w.stopping:
-			return
-		default:
-		}
-		wait := w.pass(ctx, batch)
-		if wait <= 0 {
-			continue
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-w.stopping:
+		if wait := w.pass(ctx, batch); wait > 0 {
+			timer := time.NewTimer(wait)
+			w.sleep(ctx, timer.C)
 			timer.Stop()
-			return
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
 		}
+	}
+}
+
+// halted reports whether the worker is to end.
+func (w *worker) halted(ctx context.Context) bool {
+	select {
+	case <-w.stopping:
+		return true
+	case <-w.quit:
+		return true
+	default:
+		return ctx.Err() != nil
+	}
+}
+
+// sleep waits for the worker's end, and for a timer, or without one for a delivery.
+func (w *worker) sleep(ctx context.Context, timer <-chan time.Time) {
+	wake := w.wake
+	if timer != nil {
+		wake = nil // a delivery shortens no wait
+	}
+	select {
+	case <-w.stopping:
+	case <-w.quit:
+	case <-ctx.Done():
+	case <-timer:
+	case <-wake:
 	}
 }
 
