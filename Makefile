@@ -9,7 +9,7 @@ TEST_TIMEOUT ?= 15m
 FUZZ_TIME ?= 20s
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test race lint fmt demo matrix bench fuzz clean
+.PHONY: help deps build test race lint fmt demo drill matrix bench fuzz clean
 
 help: ## explains the targets (the default)
 	@echo 'usage: make TARGET'
@@ -38,6 +38,9 @@ fmt: ## formats the code
 
 demo: deps build ## replays the incident on throw-away servers and shows that no coupon is granted twice
 	bin/idemctl demo
+
+drill: deps build ## sends orders and faults through the guard and the designs it replaces, and fails if the guard loses or repeats one
+	bin/idemctl drill --orders 200
 
 matrix: ## runs the conformance suites on every server version that is promised, and prints the table of docs/compatibility.md
 	@$(GO) run ./internal/lab/deps --all

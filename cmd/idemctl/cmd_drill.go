@@ -67,9 +67,9 @@ Exit status:
 // AddFlags declares the command's flags.
 func (o *drillOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.orders, "orders", drill.DefaultOrders, fmt.Sprintf("publish `N` different orders, %d to %d", drill.MinOrders, drill.MaxOrders))
-	fs.StringSliceVar(&o.faults, "faults", []string{drill.AllFaults}, "`FAULTS` to inject, separated by commas; all, or none")
+	fs.StringSliceVar(&o.faults, "faults", []string{drill.All}, "`FAULTS` to inject, separated by commas; all, or none")
 	fs.Uint64Var(&o.seed, "seed", 1, "`N` that decides the stream and where the faults come")
-	fs.StringSliceVar(&o.strategies, "strategy", []string{drill.AllFaults}, "`STRATEGIES` to drill, separated by commas; all")
+	fs.StringSliceVar(&o.strategies, "strategy", []string{drill.All}, "`STRATEGIES` to drill, separated by commas; all")
 	fs.IntVar(&o.repeat, "repeat", 1, "do all of it `N` times, each time with the next seed")
 	fs.Var(&o.kafka, "kafka", "`KAFKA` to start: embedded (in this process) or apache (a real node)")
 }

@@ -75,7 +75,7 @@ func (o *purgeOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.batch, "batch", purge.DefaultBatch, "at most `N` rows in one DELETE")
 	fs.Var(&o.pause, "pause", "wait so `LONG` after each DELETE, a quarter more or less")
 	fs.Var(&o.hold, "hold", "how `LONG` a renamed month waits for late rows before it is checked again and dropped")
-	fs.IntVar(&o.parallel, "parallel", 1, "work `N` months at once")
+	fs.IntVar(&o.parallel, "parallel", defaultPurgeParallel, "run `N` DELETEs at once")
 	fs.BoolVar(&o.rowsOnly, "rows-only", false, "drop no month: delete its rows")
 	fs.Var(&o.stopFile, "stop-file", "end soon after this `FILE` appears")
 	fs.Var(&o.metricsFile, "metrics-file", "write metrics of the run to this `FILE`, for a textfile collector")
@@ -94,10 +94,10 @@ func (o *purgeOptions) check() error {
 		return usageErrorf("--window %s: expected whole days, such as 30d", formatDuration(window))
 	case o.maxRows < 0:
 		return usageErrorf("--max-rows %d: expected 0 or more", o.maxRows)
-	case o.batch < 1 || o.batch > maxPurgeBatch:
-		return usageErrorf("--batch %d: expected 1 to %d", o.batch, maxPurgeBatch)
-	case o.parallel < 1 || o.parallel > maxPurgeParallel:
-		return usageErrorf("--parallel %d: expected 1 to %d", o.parallel, maxPurgeParallel)
+	case o.batch < 1 || o.batch > purge.MaxBatch:
+		return usageErrorf("--batch %d: expected 1 to %d", o.batch, purge.MaxBatch)
+	case o.parallel < 1 || o.parallel > purge.MaxParallel:
+		return usageErrorf("--parallel %d: expected 1 to %d", o.parallel, purge.MaxParallel)
 	case o.maxLag > 0 && o.replica == "":
 		return usageErrorf("--max-lag needs --replica HOST:PORT: there is nobody to ask how far behind he is")
 	case o.replica != "" && o.maxLag == 0:
@@ -122,11 +122,8 @@ func (o *purgeOptions) check() error {
 	return nil
 }
 
-// What a run takes: purge.Run refuses more, too late for a clean refusal.
-const (
-	maxPurgeBatch    = 50_000
-	maxPurgeParallel = 7 // each month needs two connections, the run two more, of the 16 of a pool
-)
+// defaultPurgeParallel keeps a second processor of the server busy; what is deleted at once stays small.
+const defaultPurgeParallel = 2
 
 // runPurge plans, and with --execute carries the plan out. However it ends, the metrics file says so.
 func runPurge(ctx context.Context, a *app, opts *purgeOptions) error {

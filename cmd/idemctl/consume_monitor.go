@@ -93,7 +93,8 @@ func (m *consumeMonitor) observe(o replay.Observation) {
 	tally[o.Verdict.Outcome]++
 	if o.Parked {
 		m.parked.WithLabelValues(o.Handler, o.Verdict.Outcome).Inc()
-		if m.counts.Parked++; m.counts.Parked <= consumeExamples {
+		m.counts.Parked++
+		if m.counts.Parked <= consumeExamples {
 			m.counts.ParkedRecords = append(m.counts.ParkedRecords, named)
 		}
 	}

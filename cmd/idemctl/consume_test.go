@@ -45,10 +45,15 @@ type consumeCase struct {
 // behind and in any partition.
 func newConsumeCase(t *testing.T, cluster *testenv.Cluster, partitions int32, orders, again int) *consumeCase {
 	t.Helper()
-	c := &consumeCase{cluster: cluster, admin: kadm.NewClient(cluster.Client(t)), ends: make([]int64, partitions)}
-	c.command, c.schema, c.redis = newCommand(t, cluster.Brokers)
+	return newConsumeCaseOn(t, cluster, testenv.MySQL(t), partitions, orders, again)
+}
+
+func newConsumeCaseOn(t *testing.T, cluster *testenv.Cluster, schema *testenv.Schema, partitions int32, orders, again int) *consumeCase {
+	t.Helper()
+	c := &consumeCase{cluster: cluster, schema: schema, admin: kadm.NewClient(cluster.Client(t)), ends: make([]int64, partitions)}
+	c.command, _, c.redis = newCommand(t, cluster.Brokers)
 	// A lease that ends soon: what a stalled process holds is taken over within the test.
-	c.command = c.with("IDEMCTL_REDIS_LEASE=8s")
+	c.command = c.with("IDEMCTL_LEDGER_DSN="+schema.DSN, "IDEMCTL_REDIS_LEASE=8s")
 	exec1(t, c.schema, grantedDDL)
 	c.topic = cluster.Topic(t, partitions, nil)
 	c.group = "group-" + c.topic
@@ -297,23 +302,28 @@ func TestReplayGroup(t *testing.T) {
 	live.Close()
 }
 
-// Three processes that start at the same moment pin one range.
+// Three processes that start at the same moment pin one range, on every database.
 func TestReplayGroupPinsOnce(t *testing.T) {
 	t.Parallel()
-	c := newConsumeCase(t, testenv.Kafka(t), 2, 300, 0)
-	var waits []func() commandResult
-	for range 3 {
-		waits = append(waits, c.start(t, "replay", c.topic, "--group", c.group, "--mode", "execute"))
-	}
-	for _, wait := range waits {
-		res := wait()
-		if res.code != exitDone {
-			t.Errorf("exit %d: %s%s", res.code, res.stdout, res.stderr)
-		}
-		checkTerminal(t, res.stdout)
-	}
-	c.check(t, 300)
-	if got := text(t, c.schema, "SELECT COUNT(*) FROM t_idempotent_run WHERE command = 'replay pin'"); got != "1" {
-		t.Errorf("%s pins", got)
+	for _, db := range testenv.Databases(t) {
+		t.Run(db.Name, func(t *testing.T) {
+			t.Parallel()
+			c := newConsumeCaseOn(t, testenv.Kafka(t), db.Schema(t), 2, 300, 0)
+			var waits []func() commandResult
+			for range 3 {
+				waits = append(waits, c.start(t, "replay", c.topic, "--group", c.group, "--mode", "execute"))
+			}
+			for _, wait := range waits {
+				res := wait()
+				if res.code != exitDone {
+					t.Errorf("exit %d: %s%s", res.code, res.stdout, res.stderr)
+				}
+				checkTerminal(t, res.stdout)
+			}
+			c.check(t, 300)
+			if got := text(t, c.schema, "SELECT COUNT(*) FROM t_idempotent_run WHERE command = 'replay pin'"); got != "1" {
+				t.Errorf("%s pins", got)
+			}
+		})
 	}
 }

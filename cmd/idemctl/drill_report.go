@@ -100,16 +100,19 @@ func drillNotes(rep *drill.Report, started time.Duration) []string {
 	if n := len(rep.Results); n != 1 {
 		runs = fmt.Sprintf("%d runs", n)
 	}
-	notes = append(notes, fmt.Sprintf("Seed %d: %d orders in %d records, %d faults (%s) in each of %s.", rep.Seed, rep.Orders, rep.Records, injected, rep.Kinds(), runs))
+	notes = append(notes, wrap(fmt.Sprintf("Seed %d: %d orders in %d records, %d faults in each of %s.", rep.Seed, rep.Orders, rep.Records, injected, runs), render.DefaultWidth))
 	took := time.Duration(rep.Took * float64(time.Second)).Round(100 * time.Millisecond) //nolint:mnd // tenths of a second
-	notes = append(notes, fmt.Sprintf("On %s: %s to start, %s to drill.", strings.Join(rep.Servers, ", "), started, took),
+	notes = append(notes, wrap(fmt.Sprintf("Started in %s, drilled in %s: %s.", started, took, strings.Join(rep.Servers, ", ")), render.DefaultWidth),
 		"filter % is the share of the duplicates that Redis absorbed alone.")
 	for i := range rep.Results {
 		r := &rep.Results[i]
-		if r.Failed {
-			notes = append(notes, fmt.Sprintf("%s, seed %d: duplicates=%d lost=%d parked=%d. Again: %s drill --seed %d --strategy %s --faults %s --orders %d",
-				r.Strategy, r.Seed, r.Duplicates, r.Lost, r.Parked, programName, r.Seed, r.Strategy, rep.Kinds(), rep.Orders-drillHot(rep)))
-			notes = append(notes, r.Notes...)
+		if !r.Failed {
+			continue
+		}
+		again := fmt.Sprintf("%s, seed %d: duplicates=%d lost=%d parked=%d. The same again: %s drill --seed %d --strategy %s --faults %s --orders %d",
+			r.Strategy, r.Seed, r.Duplicates, r.Lost, r.Parked, programName, r.Seed, r.Strategy, rep.Kinds(), rep.Orders-drillHot(rep))
+		for _, note := range append([]string{again}, r.Notes...) {
+			notes = append(notes, wrap(note, render.DefaultWidth))
 		}
 	}
 	return append(notes, "", rep.Verdict())

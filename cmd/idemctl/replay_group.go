@@ -126,7 +126,8 @@ func runReplayGroup(ctx context.Context, a *app, opts *replayOptions, mode repla
 	}
 	shared := newSharedRange(pin)
 	job.monitor.counts.Shared = shared
-	if shared.look(committed); shared.Done {
+	shared.look(committed)
+	if shared.Done {
 		shared.Before = true
 		result := job.monitor.result()
 		if err := a.Print(result.render()); err != nil || result.complete() {

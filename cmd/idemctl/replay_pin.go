@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/idemctl/idemctl/internal/mysqlx"
@@ -173,5 +174,5 @@ func groupWords(v kafka.GroupView) string {
 	if v.Members > 0 {
 		return count(int64(v.Members), "member")
 	}
-	return fmt.Sprintf("committed offsets of %v", sortedKeys(v.Committed))
+	return "committed offsets of " + strings.Join(sortedKeys(v.Committed), ", ")
 }

@@ -22,19 +22,19 @@ type bench struct {
 	lab  *lab.Lab
 	shop *shop
 	// The paths of rivals; empty where there is none.
-	kcat, ptArchiver string
-	profile          string // file of the CPU profile of the turn under way
-	results          []result
+	kcat, ptArchiver, redisCLI string
+	profile                    string // file of the CPU profile of the turn under way
+	results                    []result
 }
 
 // run starts the servers, measures what was asked for and prints the table.
 func (b *bench) run(ctx context.Context) (err error) {
-	b.kcat, b.ptArchiver = b.find("kcat"), b.find("pt-archiver")
+	b.kcat, b.ptArchiver, b.redisCLI = b.find("kcat"), b.find("pt-archiver"), b.find("redis-cli")
 	if b.dir, err = os.MkdirTemp("", "idemctl-bench-"); err != nil {
 		return fmt.Errorf("make a folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	if b.opts.wants(startup) || b.wantsReplay() || b.wantsPurge() {
+	if b.opts.wants(startup) || b.wantsReplay() || b.wantsPurge() || b.wantsReconcile() {
 		b.notef("building idemctl")
 		if err := b.build(ctx); err != nil {
 			return err
@@ -52,7 +52,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	b.notef("%s, %s, %s, %s on %s/%s with %d processors", b.lab.DBName, b.lab.RedisName, b.lab.KafkaName,
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 	for _, contest := range []func(context.Context) error{
-		b.startup, b.purges, b.replays, b.guardFresh, b.guardFreshLimit, b.guardDuplicate, b.guardDuplicateLedger,
+		b.startup, b.purges, b.replays, b.reconciles, b.guardFresh, b.guardFreshLimit, b.guardDuplicate, b.guardDuplicateLedger,
 	} {
 		if err := contest(ctx); err != nil {
 			return err

@@ -26,6 +26,8 @@ const (
 	purgeArchive         = "purge_archive"
 	purgeMonth           = "purge_month"
 	purgeMemory          = "purge_memory"
+	reconcileScan        = "reconcile_scan"
+	reconcileMemory      = "reconcile_memory"
 )
 
 // Units.
@@ -33,6 +35,7 @@ const (
 	perSecond = "msg/s"
 	recordsPS = "rec/s"
 	rowsPS    = "rows/s"
+	keysPS    = "keys/s"
 	mebibytes = "MiB"
 	millis    = "ms"
 )
@@ -51,6 +54,8 @@ func lines() []line {
 		{name: purgeArchive, unit: rowsPS, ours: "purge --rows-only --archive", rival: "pt-archiver --file", wanted: 1.5},
 		{name: purgeMonth, unit: rowsPS, ours: "purge of a whole month", rival: "purge --rows-only", wanted: 50},
 		{name: purgeMemory, unit: mebibytes, ours: "10x the rows", rival: "1x the rows", wanted: 1.1, atMost: true},
+		{name: reconcileScan, unit: keysPS, ours: "reconcile", rival: "redis-cli --scan", wanted: 0.3},
+		{name: reconcileMemory, unit: mebibytes, ours: "10x the keys", rival: "1x the keys", wanted: 1.1, atMost: true},
 		{name: startup, unit: millis, ours: "idemctl version", rival: "kcat -V", wanted: 3, atMost: true},
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 )
@@ -85,12 +84,12 @@ func (b *bench) verify(records int) []string {
 	}
 }
 
-// perSecond is a turn of a program that reads so many records.
+// perSecond is a turn of a program that reads so many records or keys.
 func (b *bench) perSecond(records int, argv ...string) measure {
 	return func(ctx context.Context) (float64, error) {
 		took, err := wall(ctx, argv...)
 		if err != nil {
-			return 0, fmt.Errorf("read the topic: %w", err)
+			return 0, err
 		}
 		return float64(records) / took.Seconds(), nil
 	}

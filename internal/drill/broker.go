@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemctl/idemctl/pkg/replay"
@@ -48,20 +49,36 @@ func (b *broker) create(ctx context.Context, partitions int32) error {
 	return nil
 }
 
-// join makes the group: every partition begins at its start.
+// joinTimeout bounds the wait until a new topic can be committed for.
+const joinTimeout = 15 * time.Second
+
+// join makes the group: every partition begins at its start. A broker that has just made a topic may not know it yet.
 func (b *broker) join(ctx context.Context, partitions int32) error {
 	os := kadm.Offsets{}
 	for p := range partitions {
 		os.AddOffset(b.topic, p, 0, -1)
 	}
-	responses, err := b.admin.CommitOffsets(ctx, b.group, os)
-	if err == nil {
-		err = responses.Error()
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		responses, err := b.admin.CommitOffsets(ctx, b.group, os)
+		if err == nil {
+			err = responses.Error()
+		}
+		switch {
+		case err == nil:
+			return nil
+		case !kerr.IsRetriable(err):
+			return fmt.Errorf("make group %s: %w", b.group, err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("make group %s: %w", b.group, err)
+		case <-tick.C:
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("make group %s: %w", b.group, err)
-	}
-	return nil
 }
 
 // publish writes the records, and returns when all are acknowledged.

@@ -80,13 +80,15 @@ type Row struct {
 // Report is what a drill found.
 type Report struct {
 	// OK says that the guard neither lost nor repeated anything, in all its runs. False also where none of its runs is over.
-	OK      bool     `json:"ok"`
-	Seed    uint64   `json:"seed"`
-	Repeat  int      `json:"repeat"`
-	Orders  int      `json:"orders"`  // of one run, that of the burst included
-	Records int      `json:"records"` // published in one run of the first seed
-	Faults  []Fault  `json:"faults"`
-	Servers []string `json:"servers"`
+	OK bool `json:"ok"`
+	// Complete says that all runs are over.
+	Complete bool     `json:"complete"`
+	Seed     uint64   `json:"seed"`
+	Repeat   int      `json:"repeat"`
+	Orders   int      `json:"orders"`  // of one run, that of the burst included
+	Records  int      `json:"records"` // published in one run of the first seed
+	Faults   []Fault  `json:"faults"`
+	Servers  []string `json:"servers"`
 	// Schedule is that of the first seed.
 	Schedule []Injection `json:"schedule"`
 	Rows     []Row       `json:"strategies"`
@@ -119,6 +121,7 @@ func Run(ctx context.Context, s *Servers, opts Options) (*Report, error) {
 	var stragglers sync.WaitGroup
 	defer stragglers.Wait()
 	err := drill(ctx, s, &opts, rep, &stragglers)
+	rep.Complete = err == nil
 	rep.finish()
 	rep.Took = opts.Now().Sub(began).Seconds()
 	return rep, err
@@ -146,6 +149,7 @@ func drill(ctx context.Context, s *Servers, opts *Options, rep *Report, straggle
 			}
 			rep.Rows[i].add(result)
 			rep.Results = append(rep.Results, *result)
+			opts.Logger.DebugContext(ctx, "run over", "strategy", result.Strategy, "seed", seed, "duplicates", result.Duplicates, "lost", result.Lost)
 			if opts.Progress != nil {
 				opts.Progress(len(rep.Results), total, result)
 			}
@@ -232,15 +236,15 @@ func (row *Row) add(r *Result) {
 // finish draws the verdict.
 func (rep *Report) finish() {
 	guarded := 0
-	rep.OK = true
+	failed := false
 	for i := range rep.Rows {
 		row := &rep.Rows[i]
 		if row.Guarded {
 			guarded += row.Runs
-			rep.OK = rep.OK && !row.Failed
+			failed = failed || row.Failed
 		}
 	}
-	rep.OK = rep.OK && (guarded > 0 || !rep.hasGuard())
+	rep.OK = !failed && (guarded > 0 || !rep.hasGuard())
 }
 
 func (rep *Report) hasGuard() bool {
@@ -252,7 +256,7 @@ func (rep *Report) hasGuard() bool {
 	return false
 }
 
-// Verdict is the last line.
+// Verdict is the last line: the guard's runs.
 func (rep *Report) Verdict() string {
 	var g Account
 	runs := 0
@@ -262,23 +266,26 @@ func (rep *Report) Verdict() string {
 			runs += row.Runs
 		}
 	}
-	word := "ok"
-	if !rep.OK {
-		word = "FAILED"
+	word := "FAILED"
+	switch {
+	case rep.OK && rep.Complete:
+		word = "ok"
+	case rep.OK || runs == 0:
+		word = "incomplete"
 	}
 	if !rep.hasGuard() {
-		return fmt.Sprintf("drill: the guard was not drilled seed=%d", rep.Seed)
+		return "drill: the guard was not drilled"
 	}
-	return fmt.Sprintf("drill: %s seed=%d guard-runs=%d orders=%d effects=%d duplicates=%d lost=%d", word, rep.Seed, runs, g.Orders, g.Effects, g.Duplicates, g.Lost)
+	return fmt.Sprintf("drill: %s runs=%d orders=%d effects=%d duplicates=%d lost=%d", word, runs, g.Orders, g.Effects, g.Duplicates, g.Lost)
 }
 
 // Kinds is the faults in one word.
 func (rep *Report) Kinds() string {
 	switch len(rep.Faults) {
 	case 0:
-		return NoFaults
+		return None
 	case len(Faults()):
-		return AllFaults
+		return All
 	}
 	return strings.ReplaceAll(words(rep.Faults), " ", "")
 }

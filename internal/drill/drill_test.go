@@ -86,7 +86,7 @@ func TestGuardIsExact(t *testing.T) { //nolint:tparallel // one set of servers: 
 	}
 	for seed := range uint64(2) { //nolint:paralleltest // as above
 		t.Run(fmt.Sprintf("all, seed %d", seed), func(t *testing.T) {
-			for _, r := range drillOne(t, s, seed, guards, AllFaults) {
+			for _, r := range drillOne(t, s, seed, guards, All) {
 				wantExact(t, r)
 			}
 		})
@@ -96,7 +96,7 @@ func TestGuardIsExact(t *testing.T) { //nolint:tparallel // one set of servers: 
 // Without a fault every strategy is exact: what follows is the faults' doing.
 func TestNoFaults(t *testing.T) {
 	t.Parallel()
-	for name, r := range drillOne(t, testServers(t), 1, nil, NoFaults) {
+	for name, r := range drillOne(t, testServers(t), 1, nil, None) {
 		if !r.Exact() || r.All.Deliveries != r.Orders {
 			t.Errorf("%s: %+v, %d deliveries", name, r.Account, r.All.Deliveries)
 		}

@@ -34,10 +34,10 @@ func Faults() []Fault {
 	}
 }
 
-// Words that stand for sets of faults.
+// Words that stand for sets of faults; All also for every strategy.
 const (
-	AllFaults = "all"
-	NoFaults  = "none"
+	All  = "all"
+	None = "none"
 )
 
 // ErrUnknown is a fault or a strategy that does not exist.
@@ -45,16 +45,16 @@ var ErrUnknown = errors.New("unknown")
 
 // ParseFaults reads names of faults, or the one word all or none. The result is in the order of Faults, each once.
 func ParseFaults(names []string) ([]Fault, error) {
-	if slices.Equal(names, []string{AllFaults}) {
+	if slices.Equal(names, []string{All}) {
 		return Faults(), nil
 	}
-	if slices.Equal(names, []string{NoFaults}) {
+	if slices.Equal(names, []string{None}) {
 		return nil, nil
 	}
 	wanted := map[Fault]bool{}
 	for _, n := range names {
 		if !slices.Contains(Faults(), Fault(n)) {
-			return nil, fmt.Errorf("fault %q: %w; expected %s, %s, or some of %s", n, ErrUnknown, AllFaults, NoFaults, words(Faults()))
+			return nil, fmt.Errorf("fault %q: %w; expected %s, %s, or some of %s", n, ErrUnknown, All, None, words(Faults()))
 		}
 		wanted[Fault(n)] = true
 	}

@@ -259,15 +259,15 @@ func (r *run) failover(ctx context.Context, f Fault) error {
 			slots = append(slots, slot)
 		}
 	}
-	if err := r.servers.switchMySQL(context.WithoutCancel(ctx)); err != nil {
-		return err
-	}
-	w, done, err := r.world()
+	err := r.servers.switchMySQL(context.WithoutCancel(ctx), func() error {
+		w, done, err := r.world()
+		if err != nil {
+			return err
+		}
+		defer done()
+		return r.strategy.Operate(ctx, w)
+	})
 	if err != nil {
-		return err
-	}
-	defer done()
-	if err := r.strategy.Operate(ctx, w); err != nil {
 		return err
 	}
 	if err := r.recall(ctx, f); err != nil {

@@ -137,10 +137,10 @@ func (r *run) prepare(ctx context.Context) error {
 	if err := r.broker.create(ctx, r.stream.partitions()); err != nil {
 		return err
 	}
-	if err := r.broker.join(ctx, r.stream.partitions()); err != nil {
+	if err := r.broker.publish(ctx, r.records); err != nil {
 		return err
 	}
-	if err := r.broker.publish(ctx, r.records); err != nil {
+	if err := r.broker.join(ctx, r.stream.partitions()); err != nil {
 		return err
 	}
 	for p := range r.stream.partitions() {

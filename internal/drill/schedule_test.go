@@ -30,7 +30,7 @@ func TestScheduleIsRepeatable(t *testing.T) {
 		}
 		return string(b)
 	}
-	for _, names := range [][]string{{AllFaults}, {"crash"}, {"burst", "locks"}} {
+	for _, names := range [][]string{{All}, {"crash"}, {"burst", "locks"}} {
 		once, again, other := scheduleOf(t, 300, 7, names...), scheduleOf(t, 300, 7, names...), scheduleOf(t, 300, 8, names...)
 		if text(once) != text(again) {
 			t.Errorf("%v: two schedules of one seed differ", names)
@@ -60,7 +60,7 @@ func TestSchedulePlaces(t *testing.T) {
 	t.Parallel()
 	for _, orders := range []int{MinOrders, 101, DefaultOrders, 5000} {
 		for seed := range uint64(30) {
-			s := scheduleOf(t, orders, seed, AllFaults)
+			s := scheduleOf(t, orders, seed, All)
 			checkPlaces(t, s, orders)
 		}
 	}
@@ -118,11 +118,11 @@ func checkPlaces(t *testing.T, s *Schedule, orders int) {
 // What is published is what the faults need, and no fault means no duplicate.
 func TestStream(t *testing.T) {
 	t.Parallel()
-	plain := scheduleOf(t, 200, 1, NoFaults)
+	plain := scheduleOf(t, 200, 1, None)
 	if n := len(plain.stream.records()); n != 200 || len(plain.Injections) != 0 {
 		t.Errorf("without faults: %d records, %d injections", n, len(plain.Injections))
 	}
-	s := scheduleOf(t, 200, 1, AllFaults)
+	s := scheduleOf(t, 200, 1, All)
 	published, copies, offset := map[string]int{}, 0, map[int32]bool{}
 	for i, r := range s.stream.records() {
 		if r.Index != i {
@@ -173,10 +173,10 @@ func TestParse(t *testing.T) {
 	if f, err := ParseFaults([]string{"locks", "crash", "locks"}); err != nil || !slices.Equal(f, []Fault{Crash, Locks}) {
 		t.Errorf("%v, %v", f, err)
 	}
-	if f, err := ParseFaults([]string{AllFaults}); err != nil || len(f) != len(Faults()) {
+	if f, err := ParseFaults([]string{All}); err != nil || len(f) != len(Faults()) {
 		t.Errorf("%v, %v", f, err)
 	}
-	for _, bad := range [][]string{{}, {""}, {"crsh"}, {AllFaults, "crash"}, {NoFaults, "crash"}} {
+	for _, bad := range [][]string{{}, {""}, {"crsh"}, {All, "crash"}, {None, "crash"}} {
 		f, err := ParseFaults(bad)
 		if len(bad) > 0 && !errors.Is(err, ErrUnknown) {
 			t.Errorf("%q: %v, %v", bad, f, err)

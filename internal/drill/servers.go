@@ -219,9 +219,9 @@ func (s *Servers) detachMySQL(ctx context.Context) error {
 	return nil
 }
 
-// switchMySQL kills the primary and has the replica take its place. The old one starts again behind the drill's back: it is
-// the next run's replica.
-func (s *Servers) switchMySQL(ctx context.Context) error {
+// switchMySQL kills the primary, has the replica take its place, and does then what then does before anything strikes the new
+// one. The old one starts again behind the drill's back: it is the next run's replica.
+func (s *Servers) switchMySQL(ctx context.Context, then func() error) error {
 	s.strikes.Lock()
 	defer s.strikes.Unlock()
 	if err := s.settled(); err != nil {
@@ -240,7 +240,7 @@ func (s *Servers) switchMySQL(ctx context.Context) error {
 	s.mu.Unlock()
 	s.mysql.point(s.Databases[0].Addr)
 	s.startAgain(ctx, old)
-	return nil
+	return then()
 }
 
 // killMySQL kills the primary, which starts again on the same data.

@@ -76,7 +76,7 @@ func Strategies() []Strategy {
 // ParseStrategies finds strategies by their names; none, or the word all, means all.
 func ParseStrategies(names []string) ([]Strategy, error) {
 	all := Strategies()
-	if len(names) == 0 || slices.Equal(names, []string{AllFaults}) {
+	if len(names) == 0 || slices.Equal(names, []string{All}) {
 		return all, nil
 	}
 	var known []string
@@ -85,7 +85,7 @@ func ParseStrategies(names []string) ([]Strategy, error) {
 	}
 	for _, n := range names {
 		if !slices.Contains(known, n) {
-			return nil, fmt.Errorf("strategy %q: %w; expected %s, or some of %s", n, ErrUnknown, AllFaults, words(known))
+			return nil, fmt.Errorf("strategy %q: %w; expected %s, or some of %s", n, ErrUnknown, All, words(known))
 		}
 	}
 	return slices.DeleteFunc(all, func(s Strategy) bool { return !slices.Contains(names, s.Traits().Name) }), nil

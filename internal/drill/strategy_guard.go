@@ -28,6 +28,9 @@ const (
 	inFlightWait = lease / 8
 )
 
+// lease is what a marker of work in progress lives: a second stands for the minutes of life.
+const lease = time.Second
+
 // guard is this project: the gate of `idemctl consume` in front of ledger.Guard.
 type guard struct{ batch int }
 

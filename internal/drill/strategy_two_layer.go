@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"time"
 
 	"github.com/idemctl/idemctl/internal/mysqlx"
 	"github.com/idemctl/idemctl/pkg/ledger"
@@ -15,26 +14,26 @@ import (
 // the row goes into the month of now.
 type twoLayer struct{}
 
-// twoLayerTable is the month's table: the month before the boundary, and the one after.
-func twoLayerTable(turned bool) string {
+// twoLayerInsert writes into the month's table: the month before the boundary, or the one after.
+func twoLayerInsert(turned bool) string {
 	if turned {
-		return "flow_after"
+		return "INSERT INTO flow_after (order_id) VALUES (?)"
 	}
-	return "flow_before"
+	return "INSERT INTO flow_before (order_id) VALUES (?)"
 }
 
 // Traits implements Strategy.
 func (twoLayer) Traits() Traits {
 	return Traits{
 		Name: "two-layer", What: "SET NX and unique row, as commonly published", Batch: 1, Marker: "two-layer:",
-		Rival: "INSERT INTO flow_before (order_id) VALUES (?)",
+		Rival: twoLayerInsert(false),
 	}
 }
 
 // Prepare implements Strategy.
 func (twoLayer) Prepare(ctx context.Context, w *World) error {
 	const columns = " (order_id VARBINARY(64) NOT NULL PRIMARY KEY, created DATETIME(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3)) ENGINE=InnoDB"
-	return execAll(ctx, w.DB, []string{"CREATE TABLE " + twoLayerTable(false) + columns, "CREATE TABLE " + twoLayerTable(true) + columns})
+	return execAll(ctx, w.DB, []string{"CREATE TABLE flow_before" + columns, "CREATE TABLE flow_after" + columns})
 }
 
 // Operate implements Strategy.
@@ -73,13 +72,9 @@ func (s twoLayer) Open(_ context.Context, p *Process) (Consumer, error) {
 
 // write is the transaction.
 func (twoLayer) write(ctx context.Context, tx *sql.Tx, p *Process, d *Delivery) error {
-	insert := "INSERT INTO " + twoLayerTable(p.run.turned.Load()) + " (order_id) VALUES (?)"
-	if _, err := tx.ExecContext(ctx, insert, d.Record.Order); err != nil {
+	if _, err := tx.ExecContext(ctx, twoLayerInsert(p.run.turned.Load()), d.Record.Order); err != nil {
 		return fmt.Errorf("write the order down: %w", err)
 	}
 	p.At(ctx, ledger.StepInserted, d)
 	return p.Effect(ctx, tx, d)
 }
-
-// lease is what a marker of work in progress lives: seconds stand for the minutes of life.
-const lease = time.Second

@@ -108,17 +108,22 @@ func TestReport(t *testing.T) {
 		ok   bool
 		word string
 	}{
-		"all is well":         {[]Row{row("naive", false, Result{Account: wrong}), row("guard", true, Result{Account: exact}, Result{Account: exact})}, true, "drill: ok seed=3 guard-runs=2 orders=10 effects=10 duplicates=0 lost=0"},
-		"one run of the two":  {[]Row{row("guard", true, Result{Account: exact}, Result{Account: wrong, Failed: true})}, false, "drill: FAILED seed=3 guard-runs=2 orders=10 effects=10 duplicates=1 lost=1"},
+		"all is well":         {[]Row{row("naive", false, Result{Account: wrong}), row("guard", true, Result{Account: exact}, Result{Account: exact})}, true, "drill: ok runs=2 orders=10 effects=10 duplicates=0 lost=0"},
+		"one run of the two":  {[]Row{row("guard", true, Result{Account: exact}, Result{Account: wrong, Failed: true})}, false, "drill: FAILED runs=2 orders=10 effects=10 duplicates=1 lost=1"},
 		"a first run is kept": {[]Row{row("guard", true, Result{Account: wrong, Failed: true}, Result{Account: exact})}, false, "FAILED"},
 		"another guard":       {[]Row{row("guard", true, Result{Account: exact}), row("guard-batch", true, Result{Account: wrong, Failed: true})}, false, "FAILED"},
-		"no run is over":      {[]Row{row("guard", true)}, false, "FAILED"},
-		"no guard":            {[]Row{row("naive", false, Result{Account: wrong})}, true, "drill: the guard was not drilled seed=3"},
+		"no run is over":      {[]Row{row("guard", true)}, false, "drill: incomplete runs=0"},
+		"no guard":            {[]Row{row("naive", false, Result{Account: wrong})}, true, "drill: the guard was not drilled"},
 	} {
-		rep := Report{Seed: 3, Rows: c.rows}
+		rep := Report{Seed: 3, Rows: c.rows, Complete: true}
 		rep.finish()
 		if rep.OK != c.ok || !strings.Contains(rep.Verdict(), c.word) {
 			t.Errorf("%s: %v, %s", name, rep.OK, rep.Verdict())
 		}
+	}
+	broken := Report{Seed: 3, Rows: []Row{row("guard", true, Result{Account: exact})}}
+	broken.finish()
+	if got := broken.Verdict(); !strings.HasPrefix(got, "drill: incomplete runs=1 ") {
+		t.Errorf("broken off: %s", got)
 	}
 }

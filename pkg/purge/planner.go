@@ -206,7 +206,7 @@ func (pl *planner) windows(ctx context.Context, s shape, sel Selection, m *Month
 			w.To = pl.plan.Cutoff // each look reads the whole table: one is enough
 		}
 		look.From, look.To = w.From, w.To
-		t, err := s.count(ctx, pl.db, look)
+		t, err := s.count(ctx, pl.db, look, m.Kept)
 		if err != nil {
 			return err
 		}

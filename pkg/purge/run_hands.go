@@ -16,7 +16,7 @@ import (
 // each connection that deletes holds one, and the first also those that no other one has. So a connection of a run that is
 // no longer the ledger's, but does not know it yet, keeps the next run off that month by the one lane that it still holds
 // (hazard P20).
-const lanes = maxParallel
+const lanes = MaxParallel
 
 func (r *runner) laneLock(m *month, lane int) string {
 	purpose := "month:" + m.plan.Table.Month.Digits()

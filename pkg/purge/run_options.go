@@ -14,8 +14,8 @@ const (
 
 // Limits of RunOptions.
 const (
-	maxBatch    = 20_000 // the longest keys, each byte escaped, stay within the 16 MB that a MariaDB server reads
-	maxParallel = 6      // each needs two connections of a pool that mysqlx.Open bounds at 16, and the run some more
+	MaxBatch    = 20_000 // the longest keys, each byte escaped, stay within the 16 MB that a MariaDB server reads
+	MaxParallel = 6      // each needs two connections of a pool that mysqlx.Open bounds at 16, and the run some more
 	lagPoll     = time.Second
 )
 
@@ -112,8 +112,8 @@ func (o RunOptions) now() time.Time {
 // withDefaults fills in what is not set and refuses what makes no sense.
 func (o RunOptions) withDefaults() (RunOptions, error) {
 	switch {
-	case o.Batch < 0 || o.Batch > maxBatch:
-		return o, fmt.Errorf("%w: batch %d: expected 1 to %d", ErrOptions, o.Batch, maxBatch)
+	case o.Batch < 0 || o.Batch > MaxBatch:
+		return o, fmt.Errorf("%w: batch %d: expected 1 to %d", ErrOptions, o.Batch, MaxBatch)
 	case o.Pause < 0:
 		return o, fmt.Errorf("%w: pause %s: expected 0 or more", ErrOptions, o.Pause)
 	case o.MaxRows < 0:
@@ -122,8 +122,8 @@ func (o RunOptions) withDefaults() (RunOptions, error) {
 		return o, fmt.Errorf("%w: run time %s: expected 0 or more", ErrOptions, o.RunTime)
 	case o.MaxLag < 0 || o.LagPoll < 0:
 		return o, fmt.Errorf("%w: lag %s: expected 0 or more", ErrOptions, min(o.MaxLag, o.LagPoll))
-	case o.Parallel < 0 || o.Parallel > maxParallel:
-		return o, fmt.Errorf("%w: parallel %d: expected 1 to %d", ErrOptions, o.Parallel, maxParallel)
+	case o.Parallel < 0 || o.Parallel > MaxParallel:
+		return o, fmt.Errorf("%w: parallel %d: expected 1 to %d", ErrOptions, o.Parallel, MaxParallel)
 	}
 	if o.Batch == 0 {
 		o.Batch = DefaultBatch

@@ -126,7 +126,7 @@ func (w *worker) prove(ctx context.Context, m *month, t partition.Table) (int64,
 // recount reads the held table and compares it with the plan: a late row, a refreshed one, any other count puts it off.
 func (w *worker) recount(ctx context.Context, m *month, t partition.Table) ([]BizWindow, error) {
 	s := ownShape(t.Name)
-	all, err := s.sum(ctx, w.db, "")
+	all, err := s.everything(ctx, w.db, w.plan.selection(t.Name), m.plan.Rows)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/idemctl/idemctl/internal/mysqlx"
@@ -21,8 +22,8 @@ type tally struct {
 
 // count tells what of a slice goes, in one pass over the index where it can. The condition on create_time is left out of
 // that pass: where the latest create_time of all satisfies it, all do, and the count is that of the very condition.
-func (s shape) count(ctx context.Context, q mysqlx.Queryer, sel Selection) (tally, error) {
-	all, err := s.sum(ctx, q, sel.whereExpiry())
+func (s shape) count(ctx context.Context, q mysqlx.Queryer, sel Selection, estimate int64) (tally, error) {
+	all, err := s.sumApart(ctx, q, sel, estimate)
 	if err != nil {
 		return tally{}, err
 	}
@@ -68,6 +69,75 @@ func (s shape) sum(ctx context.Context, q mysqlx.Queryer, where string) (sums, e
 	a.firstBiz, a.lastBiz = first.String, last.String
 	a.created, a.expiry = upToMilli(created.Time), upToMilli(expiry.Time)
 	return a, nil
+}
+
+// manyRows is from where on it pays to count over several connections, and countApart over how many.
+const (
+	manyRows   = 100_000
+	countApart = 4
+)
+
+// sumApart sums a slice up, its expiry bounds alone, in several parts at once where it is large: a server reads an index for
+// one statement on one core. The selection must have both bounds. q is a pool.
+func (s shape) sumApart(ctx context.Context, q mysqlx.Queryer, sel Selection, estimate int64) (sums, error) {
+	part := sel.To.Sub(sel.From) / countApart
+	if s.readIndex == "" || estimate < manyRows || part < time.Millisecond {
+		return s.sum(ctx, q, sel.whereExpiry())
+	}
+	var (
+		wg    sync.WaitGroup
+		parts [countApart]sums
+		errs  [countApart]error
+	)
+	for i := range parts {
+		mine := sel
+		mine.From = sel.From.Add(time.Duration(i) * part).Truncate(time.Millisecond)
+		if i+1 < countApart {
+			mine.To = sel.From.Add(time.Duration(i+1) * part).Truncate(time.Millisecond)
+		}
+		wg.Go(func() { parts[i], errs[i] = s.sum(ctx, q, mine.whereExpiry()) })
+	}
+	wg.Wait()
+	all := sums{}
+	for i, p := range parts {
+		if errs[i] != nil {
+			return all, errs[i]
+		}
+		all.add(p)
+	}
+	return all, nil
+}
+
+// everything sums up a whole table, or only the latest expiry where not all of it is before the selection's end.
+func (s shape) everything(ctx context.Context, q mysqlx.Queryer, sel Selection, estimate int64) (sums, error) {
+	var first, last sql.NullTime
+	expiry := mysqlx.Quote(s.expiry())
+	if err := q.QueryRowContext(ctx, "SELECT MIN("+expiry+"), MAX("+expiry+")"+s.from()).Scan(&first, &last); err != nil {
+		return sums{}, s.explain("count the rows", err)
+	}
+	if !first.Valid {
+		return sums{}, nil
+	}
+	if !last.Time.Before(sel.To) {
+		return sums{rows: 1, expiry: last.Time.UTC()}, nil
+	}
+	sel.From = first.Time.UTC()
+	sel.To = last.Time.UTC().Add(time.Millisecond)
+	return s.sumApart(ctx, q, sel, estimate)
+}
+
+// add makes a the sums of both.
+func (a *sums) add(b sums) {
+	switch {
+	case b.rows == 0:
+		return
+	case a.rows == 0:
+		*a = b
+		return
+	}
+	a.rows += b.rows
+	a.firstBiz, a.lastBiz = min(a.firstBiz, b.firstBiz), max(a.lastBiz, b.lastBiz)
+	a.created, a.expiry = later(a.created, b.created), later(a.expiry, b.expiry)
 }
 
 func (s shape) byBiz(ctx context.Context, q mysqlx.Queryer, where string) ([]BizWindow, error) {

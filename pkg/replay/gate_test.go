@@ -31,9 +31,7 @@ func (h *gateHandler) Handle(ctx context.Context, items []Item) ([]Verdict, erro
 	if len(h.errs) > 0 {
 		err := h.errs[0]
 		h.errs = h.errs[1:]
-		if err != nil {
-			return nil, err
-		}
+		return nil, err
 	}
 	var out []Verdict
 	for _, id := range ids {

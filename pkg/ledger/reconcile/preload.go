@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
+	"hash/maphash"
 	"time"
 
 	"github.com/idemctl/idemctl/pkg/ledger"
@@ -19,82 +19,146 @@ const (
 	preloadShare = 3
 )
 
-// known is the keys whose row needs no look-up: it was met by a walk, with this fingerprint, and lasts longer than any marker
-// that was written as it should be.
-type known struct {
-	set *ledger.KeySet
-	// until is up to when a marker may last for that to hold.
-	until time.Time
-}
-
-// knownName is a key and its fingerprint as a set has them.
-func knownName(name string, fingerprint []byte) string {
-	if len(fingerprint) == 0 {
-		return "0" + name
-	}
-	return "1" + string(fingerprint) + name
-}
-
-// has reports whether a marker is as it should be by what the walk has met.
-func (k *known) has(name string, m *reading, rules *rules, now time.Time) (bool, error) {
-	if k == nil || m.State != ledger.MarkerCompleted || !rules.own(m) || m.TTL < 0 || now.Add(m.TTL).After(k.until) {
-		return false, nil
-	}
-	return k.set.Has(knownName(name, m.Fingerprint))
-}
-
-// close lets go of the set.
-func (k *known) close() error {
-	if k == nil {
-		return nil
-	}
-	return k.set.Close()
-}
-
 // errTooManyRows ends a walk that costs more than the look-ups it would save: the server's estimate was wrong.
 var errTooManyRows = errors.New("more rows than expected")
 
-// preload walks through the ledger ahead of the scan, where that is cheaper than to look up each key by itself. Nil:
-// it is not cheaper. A key in two tables is left to the look-up.
-func (s *scan) preload(ctx context.Context) (k *known, err error) {
-	if s.keysExpected < preloadLeast || s.opts.Directions != Both {
-		return nil, nil //nolint:nilnil // nothing is known
+// preload walks through the ledger ahead of the scan, where that is cheaper than to look up each key by itself, and keeps
+// what it meets in s.pairs. The scan then puts its markers beside it (hazard C5: each read by itself all the same), and the
+// ledger need not be walked through again. Where it is not cheaper s.pairs stays nil.
+//
+// The rows of a ledger made by someone else always come first: its tables have no order in which those of one key meet.
+func (s *scan) preload(ctx context.Context) error {
+	most, err := s.preloadMost(ctx)
+	if err != nil || most == 0 {
+		return err
 	}
-	most := s.keysExpected * preloadShare
-	rows, err := s.books.estimate(ctx)
-	if err != nil {
-		return nil, failed(GapLedger, err)
-	}
-	if rows > most {
-		return nil, nil //nolint:nilnil // as above
-	}
-	b := ledger.NewKeySetBuilder(rows)
-	now := s.clock.now()
-	k = &known{until: now.Add(s.opts.CompletedTTL + s.opts.Slack)}
-	var read int64
-	count := func(ctx context.Context, n int) error {
-		if read += int64(n); read > most {
+	s.pairs = &pairs{seed: maphash.MakeSeed()}
+	s.until = s.clock.now().Add(s.opts.CompletedTTL + s.opts.Slack)
+	w := &ledgerWalk{scan: s, rules: s.rules(), every: s.opts.Scheme.Legacy() && len(s.books.current().Tables) > 1}
+	err = w.walk(ctx, func(ctx context.Context, n int) error {
+		if s.walked.Load()+int64(n) > most {
 			return errTooManyRows
 		}
-		s.report("preload", read, rows)
-		return s.take(ctx, n)
+		return s.walkedOn(ctx, n)
+	}, w.keep)
+	if errors.Is(err, errTooManyRows) {
+		err = s.pairs.close()
+		s.pairs = nil
+		s.walked.Store(0)
 	}
-	err = s.books.walk(ctx, count, func(w walked) error {
-		if w.tables > 1 || !w.expires.After(k.until) || len(s.opts.BizTypes) > 0 && !slices.Contains(s.opts.BizTypes, w.key.BizType) {
+	return err
+}
+
+// anyNumber is no bound.
+const anyNumber = 1 << 62
+
+// preloadMost is how many rows a walk ahead may come to; 0: there is to be none.
+func (s *scan) preloadMost(ctx context.Context) (int64, error) {
+	switch {
+	case s.opts.Directions&LedgerToFilter == 0:
+		return 0, nil
+	case s.opts.Scheme.Legacy():
+		if s.books.told() {
+			return anyNumber, nil
+		}
+		return 0, nil
+	case s.keysExpected < preloadLeast || s.opts.Directions != Both:
+		return 0, nil
+	}
+	rows, err := s.books.estimate(ctx)
+	if err != nil {
+		return 0, failed(GapLedger, err)
+	}
+	most := s.keysExpected * preloadShare
+	if rows > most {
+		return 0, nil
+	}
+	return most, nil
+}
+
+// keep writes down a row that a marker may go with.
+func (w *ledgerWalk) keep(row *walked) error {
+	name, wanted := w.wanted(row)
+	if !wanted {
+		return nil
+	}
+	now := w.clock.now()
+	if err := w.twice(name, row, now); err != nil {
+		return err
+	}
+	var bits byte
+	if row.tables == 1 && row.expires.After(w.until) {
+		bits |= rowSafe
+	}
+	if w.young(row, now) {
+		bits |= rowYoung
+	}
+	if bits == 0 && !w.every {
+		return nil
+	}
+	return w.pairs.addRow(name, bits, row)
+}
+
+// match brings rows and markers together, and looks at what has no counterpart: a marker by its row, a young row by its
+// marker. A scan that was cut short says nothing of the rows.
+func (s *scan) match(ctx context.Context, whole bool) error {
+	w := &ledgerWalk{scan: s, rules: s.rules()}
+	var names []string
+	recheck := func() error {
+		if len(names) == 0 {
 			return nil
 		}
-		return b.Add(knownName(s.opts.Template.Name(w.key), w.fingerprint))
+		page := names
+		names = names[:0]
+		if err := s.take(ctx, len(page)); err != nil {
+			return err
+		}
+		return s.recheck(ctx, page)
+	}
+	err := s.pairs.match(unpaired{
+		marker: func(name string) error {
+			if names = append(names, name); len(names) < scanPage {
+				return nil
+			}
+			return recheck()
+		},
+		row: func(name string, created, expires time.Time) error {
+			key, _ := s.opts.Template.Parse(name)
+			if !whole {
+				return nil
+			}
+			return w.look(ctx, name, walked{key: key, created: created, expires: expires, tables: 1})
+		},
+		twice: func(name string, created time.Time) error {
+			return w.twice(name, &walked{created: created, tables: 2}, s.clock.now()) //nolint:mnd // more than one
+		},
 	})
-	switch {
-	case errors.Is(err, errTooManyRows):
-		return nil, b.Close()
-	case err != nil:
-		return nil, errors.Join(failed(GapLedger, err), b.Close())
+	if err == nil {
+		err = recheck()
 	}
-	if k.set, err = b.Finish(); err != nil {
-		return nil, err
+	if err == nil {
+		err = w.ask(ctx)
 	}
-	return k, nil
+	return err
+}
+
+// recheck looks up the keys whose row was not met ahead of the scan.
+func (s *scan) recheck(ctx context.Context, names []string) error {
+	keys := make([]ledger.Key, len(names))
+	for i, n := range names {
+		keys[i], _ = s.opts.Template.Parse(n)
+	}
+	markers, err := read(ctx, s.opts.Redis, names)
+	if err != nil {
+		return failed(GapRedis, err)
+	}
+	at := make([]int, 0, len(names))
+	for i := range markers {
+		if markers[i].State != ledger.MarkerNone {
+			at = append(at, i)
+		}
+	}
+	return s.compare(ctx, names, keys, markers, at)
 }
 
 // estimate is the server's guess of how many rows there are.

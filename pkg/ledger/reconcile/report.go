@@ -169,7 +169,7 @@ func example(name string, key ledger.Key, m *reading, rows []row) Example {
 
 // Progress is how far a scan or a repair is.
 type Progress struct {
-	// Phase is "redis", "ledger", "settle" or "fix".
+	// Phase is "ledger", "redis", "settle", "fix" or "undo".
 	Phase string
 	Done  int64
 	Total int64 // an estimate; 0: not known

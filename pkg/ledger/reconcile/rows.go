@@ -241,3 +241,6 @@ func appendBytes(text []byte, value string) []byte {
 	text = append(text, value...)
 	return append(text, '\'')
 }
+
+// told reports whether the ledger says of its rows whose they are.
+func (b *books) told() bool { return true }

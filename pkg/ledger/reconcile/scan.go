@@ -38,9 +38,13 @@ func (e *sideError) Error() string { return e.err.Error() }
 // Unwrap returns what failed.
 func (e *sideError) Unwrap() error { return e.err }
 
+// failed says of which store an error is, unless it says so already. nil stays nil.
 func failed(code GapCode, err error) error {
 	if err == nil {
 		return nil
+	}
+	if side, ok := errors.AsType[*sideError](err); ok {
+		return side
 	}
 	return &sideError{code: code, err: err}
 }
@@ -57,8 +61,9 @@ type scan struct {
 	progress func(Progress)
 
 	mu    sync.Mutex
-	known *known                // nil: every key is looked up
-	seen  *ledger.KeySetBuilder // the keys that had a marker; nil where nobody will ask
+	pairs *pairs                // rows and markers to be brought together; nil: every key is looked up
+	until time.Time             // with pairs: up to when a marker that is as it should be may last
+	seen  *ledger.KeySetBuilder // without: the keys that had a marker; nil where nobody will ask
 	last  time.Time             // when the last suspect was seen, by this machine's clock
 
 	masters                      []atomic.Int64
@@ -127,9 +132,6 @@ func (r *Reconciler) newScan(ctx context.Context, progress func(Progress)) (*sca
 	if s.watch, err = mysqlx.StartWatch(ctx, r.opts.DB); err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	if r.opts.Directions == Both {
-		s.seen = ledger.NewKeySetBuilder(s.keysExpected)
-	}
 	return s, nil
 }
 
@@ -141,7 +143,7 @@ func (s *scan) close(ctx context.Context) error {
 	if s.seen != nil {
 		err = s.seen.Close()
 	}
-	return errors.Join(err, s.known.close(), s.suspects.close())
+	return errors.Join(err, s.pairs.close(), s.suspects.close())
 }
 
 // run goes through both stores, then looks at what was suspected a second time. The error is one of this machine.
@@ -156,7 +158,7 @@ func (s *scan) run(ctx context.Context, f *Findings) error {
 		defer endFirst()
 	}
 	f.Gaps = append(f.Gaps, s.uncovered()...)
-	err := s.lookOnce(first)
+	err := s.lookOnce(first, whole)
 	if err != nil {
 		gap, ok := gapOf(ctx, first, err)
 		if !ok {
@@ -196,21 +198,30 @@ func (s *scan) uncovered() []Gap {
 	return nil
 }
 
-// lookOnce goes through the stores in the directions that are wanted.
-func (s *scan) lookOnce(ctx context.Context) error {
+// lookOnce goes through the stores in the directions that are wanted. What was scanned when its time is over is still
+// compared with what is known of the rows, within whole.
+func (s *scan) lookOnce(ctx, whole context.Context) error {
+	if err := s.preload(ctx); err != nil {
+		return err
+	}
+	if s.opts.Directions == Both && s.pairs == nil {
+		s.seen = ledger.NewKeySetBuilder(s.keysExpected)
+	}
+	var err error
 	if s.opts.Directions&FilterToLedger != 0 {
-		var err error
-		if s.known, err = s.preload(ctx); err != nil {
-			return err
-		}
-		if err := s.filterToLedger(ctx); err != nil {
-			return err
-		}
+		err = s.filterToLedger(ctx)
 	}
-	if s.opts.Directions&LedgerToFilter != 0 {
+	switch {
+	case s.pairs == nil && err == nil && s.opts.Directions&LedgerToFilter != 0 && s.books.told():
 		return s.ledgerToFilter(ctx)
+	case s.pairs == nil:
+		return err
+	case err == nil:
+		return s.match(ctx, true)
+	case whole.Err() == nil && (errors.Is(err, errTimeUp) || errors.Is(context.Cause(ctx), errTimeUp)):
+		return errors.Join(err, s.match(whole, false))
 	}
-	return nil
+	return err
 }
 
 // gapOf makes a gap of an error that ended a scan; ok is false for one of this machine.

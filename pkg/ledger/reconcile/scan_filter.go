@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
@@ -91,31 +92,32 @@ func (s *scan) checkPage(ctx context.Context, p scannedPage) error {
 	if err != nil {
 		return failed(GapRedis, err)
 	}
-	if err := s.remember(names, markers); err != nil {
-		return err
-	}
 	rules := s.rules()
 	now := s.clock.now()
+	if err := s.remember(names, markers, rules, now); err != nil {
+		return err
+	}
 	var at []int
-	var ask []ledger.Key
 	for i := range markers {
 		m := &markers[i]
 		if m.State == ledger.MarkerNone || s.tooOld(rules, m) {
 			continue
 		}
 		s.checked.Add(1)
-		if m.State == ledger.MarkerMalformed {
-			if err := s.suspect(newSuspect(Malformed, names[i], m, now)); err != nil {
-				return err
-			}
-			continue
+		if s.pairs == nil || bitsOf(m, rules, now, s.until) == 0 {
+			at = append(at, i)
 		}
-		if ok, err := s.known.has(names[i], m, rules, now); err != nil {
-			return err
-		} else if ok {
-			continue
+	}
+	return s.compare(ctx, names, keys, markers, at)
+}
+
+// compare looks up those keys of a page that are numbered in at, and judges their markers.
+func (s *scan) compare(ctx context.Context, names []string, keys []ledger.Key, markers []reading, at []int) error {
+	ask := make([]ledger.Key, len(at)) // a malformed marker's stays empty: whether it has a row says nothing
+	for n, i := range at {
+		if markers[i].State != ledger.MarkerMalformed {
+			ask[n] = keys[i]
 		}
-		at, ask = append(at, i), append(ask, keys[i])
 	}
 	if len(ask) == 0 {
 		return nil
@@ -124,6 +126,7 @@ func (s *scan) checkPage(ctx context.Context, p scannedPage) error {
 	if err != nil {
 		return failed(GapLedger, err)
 	}
+	rules, now := s.rules(), s.clock.now()
 	for n, i := range at {
 		var of []row
 		if rows[n] != nil {
@@ -160,18 +163,32 @@ func (s *scan) wanted(all []string) (names []string, keys []ledger.Key, err erro
 }
 
 // remember writes down which keys have a marker, so that the way back need not ask for them again.
-func (s *scan) remember(names []string, markers []reading) error {
-	if s.seen == nil {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, n := range names {
-		if markers[i].State == ledger.MarkerNone {
-			continue
+func (s *scan) remember(names []string, markers []reading, rules *rules, now time.Time) error {
+	switch {
+	case s.pairs != nil:
+		for i, n := range names {
+			m := &markers[i]
+			if m.State == ledger.MarkerNone {
+				continue
+			}
+			bits := bitsOf(m, rules, now, s.until)
+			if s.tooOld(rules, m) {
+				bits = 0 // it is there, and is not looked at
+			}
+			if err := s.pairs.addMarker(n, bits, m.Fingerprint); err != nil {
+				return err
+			}
 		}
-		if err := s.seen.Add(n); err != nil {
-			return err
+	case s.seen != nil:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for i, n := range names {
+			if markers[i].State == ledger.MarkerNone {
+				continue
+			}
+			if err := s.seen.Add(n); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

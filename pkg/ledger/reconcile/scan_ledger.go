@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/idemctl/idemctl/pkg/ledger"
 )
@@ -20,18 +21,23 @@ func (s *scan) ledgerToFilter(ctx context.Context) (err error) {
 		}
 		defer func() { err = errors.Join(err, w.seen.Close()) }()
 	}
-	err = s.books.walk(ctx, s.walkedOn, func(row walked) error { return w.key(ctx, row) })
-	if err == nil {
-		err = w.ask(ctx)
+	if err := w.walk(ctx, s.walkedOn, func(row *walked) error { return w.key(ctx, row) }); err != nil {
+		return err
 	}
-	if err != nil {
-		side, ok := errors.AsType[*sideError](err)
-		if ok {
-			return side
-		}
-		return failed(GapLedger, err)
+	return w.ask(ctx)
+}
+
+// walk goes through the ledger. An error of fn is its own, any other is the ledger's.
+func (w *ledgerWalk) walk(ctx context.Context, rows func(context.Context, int) error, fn func(*walked) error) error {
+	var own error
+	err := w.books.walk(ctx, rows, func(row walked) error {
+		own = fn(&row)
+		return own
+	})
+	if own != nil {
+		return own
 	}
-	return nil
+	return failed(GapLedger, err)
 }
 
 // walkedOn counts the rows that were read, and waits until more may be.
@@ -46,26 +52,44 @@ type ledgerWalk struct {
 
 	rules *rules
 	seen  *ledger.KeySet // nil: ask for every key
+	every bool           // keep also rows that no marker goes with: another table may have the same key
 
 	names []string // to ask for
 	rows  []walked // theirs
 }
 
-func (w *ledgerWalk) key(ctx context.Context, row walked) error {
+// wanted is the name of a row's marker, and whether the row is to be looked at.
+func (w *ledgerWalk) wanted(row *walked) (name string, ok bool) {
 	if len(w.opts.BizTypes) > 0 && !slices.Contains(w.opts.BizTypes, row.key.BizType) {
+		return "", false
+	}
+	name = w.opts.Template.Name(row.key)
+	return name, w.sampled(name)
+}
+
+// twice writes down a key that has several rows.
+func (w *ledgerWalk) twice(name string, row *walked, now time.Time) error {
+	if row.tables < 2 || row.created.Before(w.opts.Since) { //nolint:mnd // more than one
 		return nil
 	}
-	name := w.opts.Template.Name(row.key)
-	if !w.sampled(name) {
+	return w.suspect(suspect{Kind: Twice, Ledger: true, Name: Bytes(name), Seen: now})
+}
+
+// young reports a row that should have a marker.
+func (w *ledgerWalk) young(row *walked, now time.Time) bool {
+	return !row.created.Before(w.opts.Since) && w.rules.warm(row.created, row.expires, now)
+}
+
+func (w *ledgerWalk) key(ctx context.Context, row *walked) error {
+	name, wanted := w.wanted(row)
+	if !wanted {
 		return nil
 	}
 	now := w.clock.now()
-	if row.tables > 1 && !row.created.Before(w.opts.Since) {
-		if err := w.suspect(suspect{Kind: Twice, Ledger: true, Name: Bytes(name), Seen: now}); err != nil {
-			return err
-		}
+	if err := w.twice(name, row, now); err != nil {
+		return err
 	}
-	if row.created.Before(w.opts.Since) || !w.rules.warm(row.created, row.expires, now) {
+	if !w.young(row, now) {
 		return nil
 	}
 	if w.seen != nil {
@@ -74,6 +98,11 @@ func (w *ledgerWalk) key(ctx context.Context, row walked) error {
 			return err
 		}
 	}
+	return w.look(ctx, name, *row)
+}
+
+// look asks for the marker of a row, with those of others.
+func (w *ledgerWalk) look(ctx context.Context, name string, row walked) error {
 	w.names, w.rows = append(w.names, name), append(w.rows, row)
 	if len(w.names) < scanPage {
 		return nil

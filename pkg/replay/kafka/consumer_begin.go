@@ -29,6 +29,8 @@ func (c *Consumer) begin(ctx context.Context, offsets map[string]map[int32]kgo.O
 			delete(ours, p)
 		case fresh && !pinned && c.cfg.FromEnd:
 			fromEnd = append(fromEnd, p)
+		case at >= 0:
+			c.worker(p).goOnFrom(at)
 		}
 	}
 	if len(fromEnd) == 0 {
@@ -42,6 +44,7 @@ func (c *Consumer) begin(ctx context.Context, offsets map[string]map[int32]kgo.O
 	}
 	for p, end := range ends {
 		ours[p] = kgo.NewOffset().At(end)
+		c.worker(p).goOnFrom(end)
 	}
 	return offsets, c.commit(ctx, ends)
 }

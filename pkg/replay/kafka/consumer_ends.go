@@ -132,7 +132,7 @@ func (c *Consumer) committed(ctx context.Context) (map[int32]int64, error) {
 	offsets, err := kadm.NewClient(c.client.kgo).FetchOffsetsForTopics(ctx, c.cfg.Group, c.cfg.Topic)
 	switch {
 	case errors.Is(err, kerr.GroupIDNotFound): // nobody has joined or committed yet
-		return nil, nil
+		return map[int32]int64{}, nil
 	case err != nil:
 		return nil, fmt.Errorf("offsets of group %s: %w", c.cfg.Group, err)
 	}

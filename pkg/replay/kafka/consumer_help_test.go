@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -196,7 +197,7 @@ func (c *cluster) fill(t *testing.T, topic string, partition int32, n int) {
 	t.Helper()
 	values := make([]string, n)
 	for i := range values {
-		values[i] = fmt.Sprint(i)
+		values[i] = strconv.Itoa(i)
 	}
 	c.produce(t, topic, partition, values...)
 }

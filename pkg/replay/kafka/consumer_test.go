@@ -86,7 +86,8 @@ func TestConsumerBatch(t *testing.T) {
 	if err := m.wait(t); err != nil {
 		t.Fatal(err)
 	}
-	if wantPassed(t, p, 0, upTo(100)); p.max != 7 {
+	wantPassed(t, p, 0, upTo(100))
+	if p.max != 7 {
 		t.Errorf("a batch of %d", p.max)
 	}
 }

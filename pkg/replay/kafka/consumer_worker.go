@@ -39,9 +39,9 @@ type worker struct {
 // PartitionState is how one partition of the member is doing.
 type PartitionState struct {
 	Partition int32 `json:"partition"`
-	// Next is the offset behind the last one that has passed; -1: none has yet.
+	// Next is the offset behind the last one that has passed, or that the group goes on from; -1: it is not known yet.
 	Next int64 `json:"next"`
-	// HighWatermark is the log's end as the last fetch saw it; -1 before the first.
+	// HighWatermark is the log's end as the last fetch with records saw it; -1 before the first.
 	HighWatermark int64 `json:"high_watermark"`
 	// Waiting counts records that were read and have not passed.
 	Waiting int `json:"waiting"`
@@ -78,6 +78,9 @@ func (w *worker) deliver(records []*kgo.Record, high int64) {
 	if len(w.queue) == 0 {
 		w.state.Progress = w.consumer.cfg.Now() // what was idle is not late
 	}
+	if w.state.Next < 0 && len(records) > 0 {
+		w.state.Next = records[0].Offset
+	}
 	for _, r := range records {
 		if bounded && r.Offset >= until {
 			w.ended = true
@@ -92,6 +95,16 @@ func (w *worker) deliver(records []*kgo.Record, high int64) {
 		w.consumer.kgo.PauseFetchPartitions(w.topicPartition())
 	}
 	w.signal()
+}
+
+// goOnFrom notes where the partition begins; a worker that is gone again needs no note.
+func (w *worker) goOnFrom(offset int64) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.state.Next = offset
 }
 
 func size(r *kgo.Record) int { return len(r.Key) + len(r.Value) }

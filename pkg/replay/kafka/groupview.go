@@ -21,7 +21,7 @@ type GroupView struct {
 }
 
 // Exists reports that somebody uses the group, or has.
-func (v GroupView) Exists() bool { return v.Members > 0 || len(v.Committed) > 0 }
+func (v *GroupView) Exists() bool { return v.Members > 0 || len(v.Committed) > 0 }
 
 // ViewGroup looks at a group without joining it. One that does not exist has neither members nor offsets. The error is an
 // *UnreachableError when no broker answered. The user needs DESCRIBE on the group.
