@@ -78,7 +78,7 @@ func listResult(l partition.Listing, times bool) render.Result {
 	memory := render.Table{Columns: []render.Column{{Name: "biz_type"}, {Name: "memory complete after (UTC)"}}}
 	for _, biz := range sortedKeys(l.Catalog.Biz) {
 		if h, ok := l.Catalog.Horizon(biz); ok {
-			memory.Add(biz, h.Format("2006-01-02 15:04:05.000"))
+			memory.Add(biz, milliOf(h))
 		}
 	}
 	if len(memory.Rows) > 0 {

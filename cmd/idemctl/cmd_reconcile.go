@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -155,7 +157,7 @@ func (j *reconcileJob) run(ctx context.Context) error {
 	f, err := r.Scan(ctx, func(p reconcile.Progress) { progress.Update(p.Done, p.Total, p.Phase) })
 	progress.Finish()
 	if err != nil {
-		return err
+		return columnsError(err)
 	}
 	a.closeLater(f)
 	j.result.Report = &f.Report
@@ -236,9 +238,6 @@ func (a *app) reconciler(ctx context.Context, adjust func(*app, *reconcile.Optio
 	if err != nil {
 		return nil, err
 	}
-	if err := cfg.requireOwnLedger(a.command); err != nil {
-		return nil, err
-	}
 	r := &cfg.Redis
 	template, err := ledger.ParseKeyTemplate(r.Key)
 	if err != nil {
@@ -246,7 +245,10 @@ func (a *app) reconciler(ctx context.Context, adjust func(*app, *reconcile.Optio
 	}
 	opts := reconcile.Options{
 		Template: template, Lease: r.Lease, CompletedTTL: r.CompletedTTL, Bare: r.Markers == markersBare,
-		Slack: cfg.Ledger.HorizonSlack, Now: a.now,
+		Slack: cfg.Ledger.HorizonSlack, Retention: cfg.Ledger.Retention, Now: a.now,
+	}
+	if opts.LedgerBizTypes, opts.MemorySince, err = cfg.effects(); err != nil {
+		return nil, err
 	}
 	if adjust != nil {
 		if err := adjust(a, &opts); err != nil {
@@ -264,4 +266,31 @@ func (a *app) reconciler(ctx context.Context, adjust func(*app, *reconcile.Optio
 		return nil, fmt.Errorf("%s: %w", a.command, err)
 	}
 	return rec, nil
+}
+
+// columnsError makes a column map that does not fit the tables a fault of the configuration.
+func columnsError(err error) error {
+	if errors.Is(err, ledger.ErrColumnMap) {
+		return usageErrorf("ledger.columns: %w", err)
+	}
+	return err
+}
+
+// effects are the biz_types of the configured handlers, and since when each is vouched for: of several words the latest.
+func (c *Config) effects() (kinds []string, since map[string]time.Time, err error) {
+	since = map[string]time.Time{}
+	for _, name := range slices.Sorted(maps.Keys(c.Handlers)) {
+		h := c.Handlers[name]
+		t, err := h.memorySince(c.Location())
+		if err != nil {
+			return nil, nil, usageErrorf("handlers.%s.memory_since: %w", name, err)
+		}
+		if !slices.Contains(kinds, h.BizType) {
+			kinds = append(kinds, h.BizType)
+		}
+		if t.After(since[h.BizType]) {
+			since[h.BizType] = t
+		}
+	}
+	return kinds, since, nil
 }

@@ -66,7 +66,7 @@ func inShort(k reconcile.Kind) string {
 	case reconcile.Phantom:
 		return "marked done, not in ledger: dropped"
 	case reconcile.Twice:
-		return "rows in two tables: may have run twice"
+		return "more than one row: may have run twice"
 	case reconcile.FingerprintMismatch:
 		return "two contents of one key, both \"done\""
 	case reconcile.ForeignLedger:
@@ -183,6 +183,12 @@ func (r *reconcileResult) summary() []string {
 	notes := []string{fmt.Sprintf("Compared %s of %s with the ledger, and %s with Redis, in %s.%s",
 		count(rep.KeysChecked, "key"), count(int64(len(rep.Masters)), "Redis master"), count(rep.RowsScanned, "row"),
 		rep.Finished.Sub(rep.Started).Round(time.Millisecond), part)}
+	if rep.Legacy {
+		notes = append(notes, "A ledger made by someone else (ledger.columns). Not looked for, since it cannot be told:")
+		for _, u := range rep.Untold {
+			notes = append(notes, underneath(string(u.Kind)+": "+u.Why))
+		}
+	}
 	if !rep.Complete {
 		notes = append(notes, "Incomplete:")
 		for _, g := range rep.Gaps {
@@ -198,6 +204,12 @@ func (r *reconcileResult) summary() []string {
 		}
 	}
 	return notes
+}
+
+// underneath is a text of several lines under a heading.
+func underneath(s string) string {
+	lines := strings.Split(wrap(s, render.DefaultWidth-len(noteIndent)), "\n")
+	return noteIndent + strings.Join(lines, "\n"+noteIndent)
 }
 
 func (r *reconcileResult) fixNotes() []string {

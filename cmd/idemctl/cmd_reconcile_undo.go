@@ -77,7 +77,7 @@ func runReconcileUndo(ctx context.Context, a *app, file string, execute bool) er
 		return usageErrorf("reconcile undo: %w", err)
 	}
 	if _, begun := errors.AsType[*reconcile.PartialError](err); err != nil && !begun {
-		return err
+		return columnsError(err)
 	}
 	result.Report = &rep
 	return errors.Join(a.Print(result.render()), err)

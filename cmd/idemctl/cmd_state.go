@@ -127,9 +127,6 @@ func stateCreateResult(plan ledger.StatePlan, executed bool) render.Result {
 	return render.Result{Value: value, Tables: []render.Table{t}, Notes: []string{note}}
 }
 
-// stateTime is a time of a state for people and for TSV: UTC, to the millisecond.
-func stateTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") }
-
 // ageText is for how long an order has stood, roughly: what counts at night is whether it is minutes or days.
 func ageText(d time.Duration) string {
 	switch {

@@ -173,7 +173,7 @@ func (r *stateShowResult) render() render.Result {
 	out := render.Result{Value: r}
 	for i := range r.Machines {
 		s := &r.Machines[i]
-		states.Add(s.BizType, s.State, stateTime(s.UpdatedAt), ageText(r.Now.Sub(s.UpdatedAt)), s.where())
+		states.Add(s.BizType, s.State, milliOf(s.UpdatedAt), ageText(r.Now.Sub(s.UpdatedAt)), s.where())
 	}
 	if len(r.Machines) == 0 {
 		out.Notes = []string{"No state machine knows " + render.Key([]byte(r.OrderID)) + "."}
@@ -189,7 +189,7 @@ func (r *stateShowResult) render() render.Result {
 			if from == "" {
 				from = "-"
 			}
-			history.Add(r.Machines[i].BizType, stateTime(c.At), from, c.To, render.Text(c.Who), render.Text(c.Why))
+			history.Add(r.Machines[i].BizType, milliOf(c.At), from, c.To, render.Text(c.Who), render.Text(c.Why))
 		}
 	}
 	if len(history.Rows) > 0 {

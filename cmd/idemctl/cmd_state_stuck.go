@@ -150,7 +150,7 @@ func (r *stuckResult) render() render.Result {
 	}
 	now := r.Cutoff.Add(r.older)
 	for i, o := range r.Orders {
-		orders.Add(render.Key([]byte(o.OrderID)), o.BizType, o.State, stateTime(o.Since), ageText(now.Sub(o.Since)))
+		orders.Add(render.Key([]byte(o.OrderID)), o.BizType, o.State, milliOf(o.Since), ageText(now.Sub(o.Since)))
 		out.Lines[i] = o
 	}
 	if len(r.Groups) > 0 {

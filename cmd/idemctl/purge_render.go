@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/idemctl/idemctl/internal/render"
@@ -120,13 +119,6 @@ func horizonTable(changes []purge.HorizonChange) render.Table {
 	return t
 }
 
-func milliOf(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.UTC().Format("2006-01-02 15:04:05.000")
-}
-
 func (r *purgeResult) planNotes() []string {
 	kept, goes := 0, 0
 	for i := range r.Plan.Months {
@@ -225,17 +217,4 @@ func counted(n int64, what string) string {
 		text += "s"
 	}
 	return text
-}
-
-// groupDigits writes 1234567 as 1,234,567.
-func groupDigits(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	var b strings.Builder
-	for i, c := range s {
-		if i > 0 && (len(s)-i)%3 == 0 && s[i-1] != '-' {
-			b.WriteByte(',')
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -33,6 +34,14 @@ func dayOf(t time.Time) string {
 		return "-"
 	}
 	return t.UTC().Format(time.DateOnly)
+}
+
+// milliOf writes a time in UTC, to the millisecond as the ledger keeps it; a zero time is a dash.
+func milliOf(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05.000")
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -68,4 +77,17 @@ func wrap(s string, width int) string {
 		}
 	}
 	return strings.Join(append(lines, line), "\n")
+}
+
+// groupDigits writes 1234567 as 1,234,567.
+func groupDigits(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	var b strings.Builder
+	for i, c := range s {
+		if i > 0 && (len(s)-i)%3 == 0 && s[i-1] != '-' {
+			b.WriteByte(',')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
 }

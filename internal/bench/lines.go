@@ -25,6 +25,7 @@ const (
 	purgeRows            = "purge_rows"
 	purgeArchive         = "purge_archive"
 	purgeMonth           = "purge_month"
+	purgeScale           = "purge_scale"
 	purgeMemory          = "purge_memory"
 	reconcileScan        = "reconcile_scan"
 	reconcileMemory      = "reconcile_memory"
@@ -53,6 +54,7 @@ func lines() []line {
 		{name: purgeRows, unit: rowsPS, ours: "purge --rows-only", rival: "pt-archiver --purge", wanted: 1.3},
 		{name: purgeArchive, unit: rowsPS, ours: "purge --rows-only --archive", rival: "pt-archiver --file", wanted: 1.5},
 		{name: purgeMonth, unit: rowsPS, ours: "purge of a whole month", rival: "purge --rows-only", wanted: 50},
+		{name: purgeScale, unit: rowsPS, ours: "purge of three whole months", rival: "purge --rows-only", wanted: 10},
 		{name: purgeMemory, unit: mebibytes, ours: "10x the rows", rival: "1x the rows", wanted: 1.1, atMost: true},
 		{name: reconcileScan, unit: keysPS, ours: "reconcile", rival: "redis-cli --scan", wanted: 0.3},
 		{name: reconcileMemory, unit: mebibytes, ours: "10x the keys", rival: "1x the keys", wanted: 1.1, atMost: true},

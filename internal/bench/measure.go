@@ -19,13 +19,18 @@ type measure func(ctx context.Context) (float64, error)
 
 // compare gives both sides their turns, ours first, and reports the medians.
 func (b *bench) compare(ctx context.Context, name string, ours, rival measure) error {
+	return b.compareIn(ctx, name, b.opts.rounds, ours, rival)
+}
+
+// compareIn is compare in so many rounds: one is enough for what hardly varies and takes minutes to prepare.
+func (b *bench) compareIn(ctx context.Context, name string, rounds int, ours, rival measure) error {
 	if !b.opts.wants(name) {
 		return nil
 	}
 	var a, r []float64
-	for round := range b.opts.rounds {
+	for round := range rounds {
 		b.profile = ""
-		if b.opts.profiles != "" && round == b.opts.rounds-1 {
+		if b.opts.profiles != "" && round == rounds-1 {
 			b.profile = filepath.Join(b.opts.profiles, name+".pprof")
 		}
 		v, err := ours(ctx)

@@ -21,7 +21,12 @@ const (
 )
 
 func (b *bench) wantsPurge() bool {
-	return b.opts.wants(purgeRows) || b.opts.wants(purgeArchive) || b.opts.wants(purgeMonth) || b.opts.wants(purgeMemory)
+	for _, name := range []string{purgeRows, purgeArchive, purgeMonth, purgeScale, purgeMemory} {
+		if b.opts.wants(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // purges compares what lets expired rows go.
@@ -56,17 +61,19 @@ func (b *bench) purges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	all := memoryTimes * rows
+	if err := b.compareIn(ctx, purgeScale, 1, b.letsAll(o, all, b.purge("--hold", "0s")), b.letsAll(o, all, b.purge("--rows-only"))); err != nil {
+		return err
+	}
 	memory := func(n int) measure {
 		return func(ctx context.Context) (float64, error) {
-			for _, m := range o.months {
-				if err := o.fill(ctx, m, n/oldMonths); err != nil {
-					return 0, err
-				}
+			if err := o.fillAll(ctx, n); err != nil {
+				return 0, err
 			}
 			return peak(ctx, b.purge("--rows-only")...)
 		}
 	}
-	return b.compare(ctx, purgeMemory, memory(memoryTimes*rows), memory(rows))
+	return b.compareIn(ctx, purgeMemory, 1, memory(all), memory(rows))
 }
 
 // purge is the command. It ends with exit code 0 only if everything that was expired is gone.
@@ -89,16 +96,36 @@ func (b *bench) lets(o *oldLedger, n int, argv []string) measure {
 		if err := o.fillOnly(ctx, o.months[0], n); err != nil {
 			return 0, err
 		}
-		took, err := wall(ctx, argv...)
+		return b.timed(ctx, o, n, argv)
+	}
+}
+
+// letsAll is lets on rows that are spread over all months.
+func (b *bench) letsAll(o *oldLedger, n int, argv []string) measure {
+	return func(ctx context.Context) (float64, error) {
+		if err := o.fillAll(ctx, n); err != nil {
+			return 0, err
+		}
+		return b.timed(ctx, o, n, argv)
+	}
+}
+
+// timed runs a program that lets all n rows of the old months go, and returns the rows it did in a second.
+func (b *bench) timed(ctx context.Context, o *oldLedger, n int, argv []string) (float64, error) {
+	took, err := wall(ctx, argv...)
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range o.months {
+		left, err := o.left(ctx, m)
+		if err == nil && left > 0 {
+			err = fmt.Errorf("%w: %d rows are left in %s", errNotAsSaid, left, m)
+		}
 		if err != nil {
 			return 0, err
 		}
-		left, err := o.left(ctx, o.months[0])
-		if err == nil && left > 0 {
-			err = fmt.Errorf("%w: %d rows are left", errNotAsSaid, left)
-		}
-		return float64(n) / took.Seconds(), err
 	}
+	return float64(n) / took.Seconds(), nil
 }
 
 // archiver is pt-archiver on the oldest month, in its fastest form: rows by ranges of the primary key, one DELETE a chunk.

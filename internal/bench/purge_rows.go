@@ -77,6 +77,16 @@ func (o *oldLedger) fillOnly(ctx context.Context, month partition.Month, n int) 
 	return nil
 }
 
+// fillAll spreads n expired rows evenly over the months.
+func (o *oldLedger) fillAll(ctx context.Context, n int) error {
+	for i, m := range o.months {
+		if err := o.fill(ctx, m, n*(i+1)/oldMonths-n*i/oldMonths); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // fill has a month hold n expired rows. Orders come evenly over its first 28 days, numbered at random within a day.
 func (o *oldLedger) fill(ctx context.Context, month partition.Month, n int) error {
 	table := mysqlx.Quote(o.scheme.Table(month))

@@ -174,37 +174,3 @@ func TestProcessKill(t *testing.T) {
 		t.Error("it goes on behind the step at which it died")
 	}
 }
-
-// A gate that shuts waits for those inside, but not for the dead.
-func TestGate(t *testing.T) {
-	t.Parallel()
-	g, alive, dying := newGate(), newProcess(nil, 1), newProcess(nil, 1)
-	g.enter(alive)
-	g.enter(dying)
-	shut := make(chan struct{})
-	go func() {
-		defer close(shut)
-		g.close()
-	}()
-	g.leave(alive)
-	select {
-	case <-shut:
-		t.Fatal("it shut while somebody was inside")
-	default:
-	}
-	dying.kill()
-	g.wake()
-	<-shut
-	entered := make(chan struct{})
-	go func() {
-		defer close(entered)
-		g.enter(alive)
-	}()
-	select {
-	case <-entered:
-		t.Fatal("it let somebody in while it was shut")
-	default:
-	}
-	g.open()
-	<-entered
-}

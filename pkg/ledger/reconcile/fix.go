@@ -263,8 +263,8 @@ type change struct {
 func (r *rules) repair(l *look, now time.Time) change {
 	c := change{kind: l.kind, observed: l.marker.Raw, observedTTL: l.marker.TTL, op: opDelete}
 	fitting := r.completedTTL
-	if len(l.rows) > 0 {
-		fitting = min(fitting, lastExpiry(l.rows).Sub(now))
+	if last := lastExpiry(l.rows); !last.IsZero() {
+		fitting = min(fitting, last.Sub(now))
 	}
 	switch l.kind {
 	case Stuck:
@@ -274,7 +274,8 @@ func (r *rules) repair(l *look, now time.Time) change {
 	case StaleProcessing, ForeignLedger:
 		if len(l.rows) > 0 {
 			c.op, c.ttl = opSet, fitting
-			c.value = ledger.CompletedMarker(r.catalog.LedgerID, newest(l.rows).fingerprint, r.bare)
+			// A ledger without an id has the bare word only.
+			c.value = ledger.CompletedMarker(r.catalog.LedgerID, newest(l.rows).fingerprint, r.bare || r.catalog.LedgerID == "")
 		}
 	default: // what says nothing that is true, and stands in the way
 	}

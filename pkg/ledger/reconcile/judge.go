@@ -13,6 +13,9 @@ type rules struct {
 	lease, slack, completedTTL time.Duration
 	bare                       bool
 	catalog                    *partition.Catalog
+	// legacy says that the ledger was made by someone else; since is Options.MemorySince.
+	legacy bool
+	since  map[string]time.Time
 }
 
 // judge returns the kind of a marker, or "" for one that is as it should be. age is how old the marker is for certain, which
@@ -52,14 +55,17 @@ func (r *rules) completed(key ledger.Key, m *reading, rows []row, now time.Time)
 		return FingerprintMismatch
 	case m.TTL < 0:
 		return Immortal
-	case now.Add(m.TTL).After(lastExpiry(rows).Add(r.slack)):
+	case outlives(now.Add(m.TTL), rows, r.slack):
 		return OutlivesEntry
 	}
 	return ""
 }
 
-// own reports a marker as the guards of this ledger write it.
+// own reports a marker as the guards of this ledger write it. Of a ledger without an id any writer's is.
 func (r *rules) own(m *reading) bool {
+	if r.legacy && r.catalog.LedgerID == "" {
+		return true
+	}
 	if r.bare {
 		return m.Ledger == ""
 	}
@@ -70,7 +76,7 @@ func (r *rules) own(m *reading) bool {
 //
 // A marker with this ledger's id was written after a COMMIT here, so its row can only be missing because it was purged or
 // its table lost: what the ledger did not know before the biz_type was registered does not matter. The bare word may also be
-// from before that.
+// from before that, and so may any marker beside a ledger that others write.
 //
 // The time of writing is worked out from the TTL. Where that is not possible the row counts as lost only if nothing was ever
 // forgotten.
@@ -79,10 +85,10 @@ func (r *rules) withoutRow(biz string, m *reading, now time.Time) Kind {
 	if p := r.catalog.Biz[biz].Purged; p.After(forgotten) {
 		forgotten = p
 	}
-	if r.bare {
+	if r.bare || r.legacy {
 		h, registered := r.catalog.Horizon(biz)
 		if !registered {
-			h = r.catalog.FirstHorizon(biz, now, time.Time{})
+			h = r.catalog.FirstHorizon(biz, now, r.since[biz])
 		}
 		forgotten = h
 	}
@@ -122,9 +128,19 @@ func agrees(fingerprint []byte, rows []row) bool {
 	return false
 }
 
+// outlives reports that a marker lasts beyond the last of its rows.
+func outlives(end time.Time, rows []row, slack time.Duration) bool {
+	last := lastExpiry(rows)
+	return !last.IsZero() && end.After(last.Add(slack))
+}
+
+// lastExpiry is zero if it is not known.
 func lastExpiry(rows []row) time.Time {
 	var last time.Time
 	for i := range rows {
+		if rows[i].expires.IsZero() {
+			return time.Time{}
+		}
 		if rows[i].expires.After(last) {
 			last = rows[i].expires
 		}

@@ -13,7 +13,7 @@ type Kind string
 const (
 	// Phantom is COMPLETED of this ledger, written when the ledger remembers all, and there is no row.
 	Phantom Kind = "phantom"
-	// Twice is one key in two tables, held ones included.
+	// Twice is one key in two tables, held ones included; in a ledger made by someone else also one with two rows in one table.
 	Twice Kind = "twice"
 	// FingerprintMismatch is a COMPLETED marker whose fingerprint is not that of the row.
 	FingerprintMismatch Kind = "fingerprint_mismatch"
@@ -60,7 +60,7 @@ type kindFacts struct {
 func facts() []kindFacts {
 	return []kindFacts{
 		{Phantom, Fail, "a message of this key is dropped although its work was never done", "delete the marker, so that the message can run"},
-		{Twice, Fail, "the effect may have run twice: the key has a row in two tables", ""},
+		{Twice, Fail, "the effect may have run twice: the key has more than one row", ""},
 		{FingerprintMismatch, Fail, "two different contents of one key were both taken for done", ""},
 		{ForeignLedger, Warn, "not trusted: costs a look in the ledger each time, and without a row a replay holds it back", "write this ledger's marker where the row exists, delete it where not"},
 		{Stuck, Warn, "a message of this key waits in vain: its lease does not end when it should", "let it end after one lease"},

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,6 +37,14 @@ type Options struct {
 	Lease, CompletedTTL time.Duration
 	// Bare says that the guards write the bare words.
 	Bare bool
+	// MemorySince is the operator's word, by biz_type, that from then on no effect ran without its row. It is needed where no
+	// catalog says since when the ledger remembers: without it nobody knows whether a row is missing.
+	MemorySince map[string]time.Time
+	// Retention is how long the rows of a ledger made by someone else last that do not say so themselves.
+	Retention time.Duration
+	// LedgerBizTypes are those that the ledger is for. In one made by someone else that has no biz_type column every row counts
+	// for each of them.
+	LedgerBizTypes []string
 
 	// Slack is by how much clocks may differ; 0 means 5 minutes.
 	Slack time.Duration
@@ -74,9 +83,6 @@ type Reconciler struct {
 	limiter *rate.Limiter // nil: no bound
 }
 
-// ErrLegacy says that the ledger was made by someone else: it has no catalog that says what it remembers.
-var ErrLegacy = errors.New("a ledger with a column map cannot be reconciled")
-
 const (
 	wholeSample     = 100
 	defaultSettle   = 3 * time.Second
@@ -92,8 +98,6 @@ func New(opts Options) (*Reconciler, error) {
 		return nil, errors.New("reconcile: the ledger's pool and the Redis client are both needed")
 	case opts.Scheme.Prefix() == "":
 		return nil, errors.New("reconcile: no table prefix")
-	case opts.Scheme.Legacy():
-		return nil, ErrLegacy
 	case opts.Template == ledger.KeyTemplate{}:
 		return nil, errors.New("reconcile: no key template")
 	case opts.Lease < time.Second:
@@ -105,7 +109,10 @@ func New(opts Options) (*Reconciler, error) {
 	case opts.Rate < 0 || opts.Slack < 0 || opts.MaxDuration < 0 || opts.Settle < 0 || opts.Examples < 0 || opts.StatementLimit < 0:
 		return nil, errors.New("reconcile: rate, durations and numbers must not be negative")
 	}
-	for _, biz := range opts.BizTypes {
+	if err := opts.checkLegacy(); err != nil {
+		return nil, err
+	}
+	for _, biz := range slices.Concat(opts.BizTypes, opts.LedgerBizTypes) {
 		if err := ledger.ValidateBizType(biz); err != nil {
 			return nil, fmt.Errorf("reconcile: %w", err)
 		}

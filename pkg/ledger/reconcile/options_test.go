@@ -26,7 +26,7 @@ func TestOptions(t *testing.T) {
 		"no pool":        func(o *Options) { o.DB = nil },
 		"no redis":       func(o *Options) { o.Redis = nil },
 		"no scheme":      func(o *Options) { o.Scheme = partition.Scheme{} },
-		"legacy":         func(o *Options) { o.Scheme = legacy },
+		"no retention":   func(o *Options) { o.Scheme = legacy },
 		"no template":    func(o *Options) { o.Template = ledger.KeyTemplate{} },
 		"no lease":       func(o *Options) { o.Lease = 0 },
 		"no ttl":         func(o *Options) { o.CompletedTTL = 0 },

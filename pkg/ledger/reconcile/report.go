@@ -11,7 +11,11 @@ import (
 type Report struct {
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished"`
-	LedgerID string    `json:"ledger_id"`
+	// LedgerID is empty where a ledger made by someone else has none.
+	LedgerID string `json:"ledger_id"`
+	// Legacy marks a ledger made by someone else; Untold is what it cannot tell.
+	Legacy bool     `json:"legacy,omitempty"`
+	Untold []Untold `json:"untold,omitempty"`
 	// What was looked at: all, or the part that was asked for.
 	BizTypes []string  `json:"biz_types,omitempty"`
 	Since    time.Time `json:"since,omitzero"`

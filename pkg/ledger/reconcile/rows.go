@@ -29,6 +29,9 @@ type books struct {
 	scheme partition.Scheme
 	server mysqlx.Server
 	limit  time.Duration // of one statement in the server
+	// Of a ledger made by someone else: how long its rows last, and the one biz_type of rows that do not say theirs, or "".
+	retention time.Duration
+	onlyBiz   string
 
 	mu      sync.Mutex
 	catalog *partition.Catalog // replaced, never changed
@@ -44,7 +47,7 @@ func openBooks(ctx context.Context, o *Options) (*books, error) {
 	if err := errors.Join(server.RequireWritable(), server.RequireReadCommitted(ctx, o.DB)); err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	b := &books{db: o.DB, scheme: o.Scheme, server: server, limit: o.StatementLimit}
+	b := &books{db: o.DB, scheme: o.Scheme, server: server, limit: o.StatementLimit, retention: o.Retention, onlyBiz: onlyBiz(o)}
 	if _, err := b.reload(ctx); err != nil {
 		return nil, err
 	}
@@ -64,7 +67,13 @@ func (b *books) stillPrimary(ctx context.Context) error {
 }
 
 func (b *books) reload(ctx context.Context) (*partition.Catalog, error) {
-	cat, err := partition.LoadCatalog(ctx, b.db, b.scheme)
+	load := func(ctx context.Context) (partition.Catalog, error) {
+		return partition.LoadCatalog(ctx, b.db, b.scheme)
+	}
+	if b.scheme.Legacy() {
+		load = b.legacyCatalog
+	}
+	cat, err := load(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +167,7 @@ func (b *books) findAll(ctx context.Context, keys []ledger.Key) ([][]row, error)
 		if rerr != nil {
 			return nil, rerr
 		}
-		if now.Generation == cat.Generation {
+		if now.Generation == cat.Generation && (!b.scheme.Legacy() || slices.Equal(now.Tables, cat.Tables)) {
 			return found, err
 		}
 	}
@@ -190,6 +199,9 @@ func (b *books) inTable(ctx context.Context, t partition.Table, keys []ledger.Ke
 }
 
 func (b *books) page(ctx context.Context, table, biz string, keys []ledger.Key, at []int, each func(int, row)) error {
+	if b.scheme.Legacy() {
+		return b.pageLegacy(ctx, table, biz, keys, at, each)
+	}
 	const idText = 40
 	index := make(map[string]int, len(at))
 	text := append(make([]byte, 0, idText*(len(at)+8)), "SELECT order_id, create_time, expire_at, fingerprint FROM "+mysqlx.Quote(table)+" WHERE order_id IN ("...)
@@ -241,6 +253,3 @@ func appendBytes(text []byte, value string) []byte {
 	text = append(text, value...)
 	return append(text, '\'')
 }
-
-// told reports whether the ledger says of its rows whose they are.
-func (b *books) told() bool { return true }

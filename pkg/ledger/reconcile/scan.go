@@ -98,7 +98,7 @@ func (r *Reconciler) Scan(ctx context.Context, progress func(Progress)) (*Findin
 	}
 	f := &Findings{reconciler: r, found: &suspects{seed: s.suspects.seed}}
 	f.Started, f.LedgerID, f.Sample = s.clock.base, s.books.current().LedgerID, r.opts.Sample
-	f.BizTypes, f.Since = r.opts.BizTypes, r.opts.Since
+	f.BizTypes, f.Since, f.Legacy, f.Untold = r.opts.BizTypes, r.opts.Since, r.opts.Scheme.Legacy(), s.books.untold(&r.opts)
 	err = s.run(ctx, f)
 	if err := errors.Join(err, s.close(ctx)); err != nil {
 		return nil, errors.Join(fmt.Errorf("reconcile: %w", err), f.Close())
@@ -265,7 +265,8 @@ func (s *scan) changes(ctx context.Context) []Gap {
 func (s *scan) rules() *rules { return s.rulesOf(s.books) }
 
 func (r *Reconciler) rulesOf(b *books) *rules {
-	return &rules{lease: r.opts.Lease, slack: r.opts.Slack, completedTTL: r.opts.CompletedTTL, bare: r.opts.Bare, catalog: b.current()}
+	return &rules{lease: r.opts.Lease, slack: r.opts.Slack, completedTTL: r.opts.CompletedTTL, bare: r.opts.Bare, catalog: b.current(),
+		legacy: r.opts.Scheme.Legacy(), since: r.opts.MemorySince}
 }
 
 // take waits until n more keys may be looked at (hazard C6).

@@ -19,7 +19,7 @@ type walked struct {
 	key              ledger.Key
 	created, expires time.Time // of its newest row
 	fingerprint      []byte
-	tables           int // how many have a row
+	tables           int // how many have a row; of a ledger made by someone else how many rows the table has
 }
 
 const (
@@ -35,6 +35,9 @@ const (
 // Which rows are wanted is for fn to say: a condition that few rows meet would keep the server busy over one page for longer
 // than a statement may last.
 func (b *books) walk(ctx context.Context, rows func(ctx context.Context, n int) error, fn func(walked) error) error {
+	if b.scheme.Legacy() {
+		return b.walkLegacy(ctx, rows, fn)
+	}
 	tables := b.current().Tables
 	size := max(walkLeast, min(walkMost, walkRows/2/max(1, len(tables))))
 	g, ctx := errgroup.WithContext(ctx)

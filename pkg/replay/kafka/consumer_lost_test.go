@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/idemctl/idemctl/internal/testenv"
 	"github.com/idemctl/idemctl/pkg/replay"
 	"github.com/idemctl/idemctl/pkg/replay/kafka"
 )
@@ -180,6 +181,40 @@ func TestConsumerConfigIsChecked(t *testing.T) {
 		change(&cfg)
 		if _, err := kafka.OpenConsumer(cfg, &passage{}); !errors.Is(err, kafka.ErrConfig) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A broker that is away for a while ends nothing: the consumer goes on when it is back, loses nothing, and commits it all.
+func TestConsumerBrokerRestarts(t *testing.T) {
+	t.Parallel()
+	server := testenv.OwnKafka(t)
+	c := newCluster(t, &testenv.Cluster{Name: server.Name, Brokers: server.Brokers(), Embedded: true})
+	topic := c.Topic(t, 2, nil)
+	c.fill(t, topic, 0, 50)
+	p := &passage{}
+	m := c.join(t, topic, p)
+	await(t, "the first records", func() bool { return c.committed(t, topic)[0] == 50 })
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.fill(t, topic, 0, 50)
+	c.fill(t, topic, 1, 50)
+	await(t, "all is committed", func() bool {
+		at := c.committed(t, topic)
+		return at[0] == 100 && at[1] == 50
+	})
+	if err := m.stop(); !errors.Is(err, errTold) {
+		t.Errorf("ended with %v", err)
+	}
+	for part, n := range map[int32]int64{0: 100, 1: 50} {
+		got := p.offsets(part)
+		slices.Sort(got)
+		if !slices.Equal(slices.Compact(got), upTo(n)) {
+			t.Errorf("partition %d: passed %v", part, got)
 		}
 	}
 }
