@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/go-sql-driver/mysql"
@@ -21,12 +22,7 @@ const (
 )
 
 func (b *bench) wantsPurge() bool {
-	for _, name := range []string{purgeRows, purgeArchive, purgeMonth, purgeScale, purgeMemory} {
-		if b.opts.wants(name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{purgeRows, purgeArchive, purgeMonth, purgeScale, purgeMemory}, b.opts.wants)
 }
 
 // purges compares what lets expired rows go.

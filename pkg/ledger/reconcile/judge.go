@@ -1,7 +1,7 @@
 package reconcile
 
 import (
-	"bytes"
+	"slices"
 	"time"
 
 	"github.com/idemctl/idemctl/pkg/ledger"
@@ -117,15 +117,7 @@ func (r *rules) written(m *reading, now time.Time) (t time.Time, known bool) {
 
 // agrees reports whether a fingerprint is that of a row, or one side has none.
 func agrees(fingerprint []byte, rows []row) bool {
-	if len(fingerprint) == 0 {
-		return true
-	}
-	for i := range rows {
-		if len(rows[i].fingerprint) == 0 || bytes.Equal(rows[i].fingerprint, fingerprint) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(rows, func(r row) bool { return agree(fingerprint, r.fingerprint) })
 }
 
 // outlives reports that a marker lasts beyond the last of its rows.

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -171,22 +172,13 @@ func (l *legacy) dump() string {
 		if table == "" {
 			continue
 		}
-		rows, err := l.Schema.DB.QueryContext(l.t.Context(), "SELECT CONCAT_WS('|', HEX("+l.columns.OrderID+"), "+l.columns.CreateTime+l.kindColumn()+") FROM "+table)
-		if err != nil {
+		var rows sql.NullString
+		row := "CONCAT_WS('|', HEX(" + l.columns.OrderID + "), " + l.columns.CreateTime + l.kindColumn() + ")"
+		if err := l.Schema.DB.QueryRowContext(l.t.Context(), "SELECT GROUP_CONCAT("+row+" ORDER BY "+l.columns.OrderID+", "+l.columns.CreateTime+") FROM "+table).Scan(&rows); err != nil {
 			l.t.Fatal(err)
 		}
-		for rows.Next() {
-			var s string
-			if err := rows.Scan(&s); err != nil {
-				l.t.Fatal(err)
-			}
-			all = append(all, s)
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			l.t.Fatal(err)
-		}
+		all = append(all, rows.String)
 	}
-	slices.Sort(all)
 	return strings.Join(all, "\n")
 }
 
@@ -270,7 +262,8 @@ func TestLegacyRepair(t *testing.T) {
 				t.Errorf("%+v, want %+v", c, want)
 			}
 		}
-		for id, want := range map[string]string{"it's": "COMPLETED", "ord-1": "COMPLETED", "ORD-1 ": "", "ORD-1": "COMPLETED:ffffffffffffffff", "漢字": "", "bad": ""} {
+		for _, c := range [][2]string{{"it's", "COMPLETED"}, {"ord-1", "COMPLETED"}, {"ORD-1 ", ""}, {"ORD-1", "COMPLETED:ffffffffffffffff"}, {"漢字", ""}, {"bad", ""}} {
+			id, want := c[0], c[1]
 			if got := l.client.Get(t.Context(), l.planted.name(id)).Val(); got != want {
 				t.Errorf("%q: %q, want %q", id, got, want)
 			}

@@ -177,7 +177,8 @@ func (p *pairs) match(u unpaired) error {
 			if row != nil {
 				row.met = true
 			}
-			if m.bits&markerAlone != 0 && !(row != nil && row.bits&rowSafe != 0 && agree(m.fingerprint, row.fingerprint)) {
+			settled := row != nil && row.bits&rowSafe != 0 && agree(m.fingerprint, row.fingerprint)
+			if m.bits&markerAlone != 0 && !settled {
 				if err := u.marker(string(m.name)); err != nil {
 					return err
 				}

@@ -32,10 +32,15 @@ func (s *scan) preload(ctx context.Context) error {
 	if err != nil || most == 0 {
 		return err
 	}
+	return s.walkAhead(ctx, most)
+}
+
+// walkAhead reads the rows of a preload, unless there are more than so many.
+func (s *scan) walkAhead(ctx context.Context, most int64) error {
 	s.pairs = &pairs{seed: maphash.MakeSeed()}
 	s.until = s.clock.now().Add(s.opts.CompletedTTL + s.opts.Slack)
 	w := &ledgerWalk{scan: s, rules: s.rules(), every: s.opts.Scheme.Legacy() && len(s.books.current().Tables) > 1}
-	err = w.walk(ctx, func(ctx context.Context, n int) error {
+	err := w.walk(ctx, func(ctx context.Context, n int) error {
 		if s.walked.Load()+int64(n) > most {
 			return errTooManyRows
 		}

@@ -27,19 +27,6 @@ func (s *scan) ledgerToFilter(ctx context.Context) (err error) {
 	return w.ask(ctx)
 }
 
-// walk goes through the ledger. An error of fn is its own, any other is the ledger's.
-func (w *ledgerWalk) walk(ctx context.Context, rows func(context.Context, int) error, fn func(*walked) error) error {
-	var own error
-	err := w.books.walk(ctx, rows, func(row walked) error {
-		own = fn(&row)
-		return own
-	})
-	if own != nil {
-		return own
-	}
-	return failed(GapLedger, err)
-}
-
 // walkedOn counts the rows that were read, and waits until more may be.
 func (s *scan) walkedOn(ctx context.Context, n int) error {
 	s.report("ledger", s.walked.Add(int64(n)), 0)
@@ -56,6 +43,19 @@ type ledgerWalk struct {
 
 	names []string // to ask for
 	rows  []walked // theirs
+}
+
+// walk goes through the ledger. An error of fn is its own, any other is the ledger's.
+func (w *ledgerWalk) walk(ctx context.Context, rows func(context.Context, int) error, fn func(*walked) error) error {
+	var own error
+	err := w.books.walk(ctx, rows, func(row walked) error {
+		own = fn(&row)
+		return own
+	})
+	if own != nil {
+		return own
+	}
+	return failed(GapLedger, err)
 }
 
 // wanted is the name of a row's marker, and whether the row is to be looked at.

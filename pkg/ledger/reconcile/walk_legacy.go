@@ -28,7 +28,7 @@ func (b *books) walkLegacy(ctx context.Context, rows func(ctx context.Context, n
 		}
 		for _, kind := range kinds {
 			w := legacyWalk{books: b, table: t, kind: kind, rows: rows, fn: fn}
-			if err := w.run(ctx); err != nil {
+			if err := w.run(ctx); err != nil && mysqlx.Number(err) != mysqlx.ErrNoSuchTable {
 				return err
 			}
 		}
@@ -86,9 +86,6 @@ func (w *legacyWalk) run(ctx context.Context) error {
 		until, last, err := w.boundary(ctx, after)
 		if err == nil {
 			err = w.page(ctx, after, until, last)
-		}
-		if mysqlx.Number(err) == mysqlx.ErrNoSuchTable {
-			return nil // its owner has dropped it
 		}
 		if err != nil || last {
 			return err
