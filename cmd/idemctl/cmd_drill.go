@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/idemctl/idemctl/internal/drill"
 	"github.com/idemctl/idemctl/internal/lab"
-	"github.com/idemctl/idemctl/internal/render"
 )
 
 // maxRepeat bounds --repeat: a night.
@@ -130,20 +128,4 @@ func runDrill(ctx context.Context, a *app, opts *drillOptions) (err error) {
 		return exitStatus(exitFinding)
 	}
 	return nil
-}
-
-// labError is why a server did not start. The end of its log goes to stderr, line by line.
-func (a *app) labError(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err() // what a starting server said to that helps nobody
-	}
-	start, ok := errors.AsType[*lab.StartError](err)
-	if !ok {
-		return fmt.Errorf("start the servers: %w", err)
-	}
-	for line := range strings.SplitSeq(strings.TrimSpace(start.Log), "\n") {
-		// There is nowhere left to report that stderr cannot be written.
-		_, _ = fmt.Fprintln(a.streams.Err, "  | "+render.Text(line))
-	}
-	return fmt.Errorf("start the servers: %w", &lab.StartError{Server: start.Server, Program: start.Program, Err: start.Err})
 }

@@ -183,15 +183,20 @@ func (a *app) startLab(ctx context.Context, s labServers, dir string) (*lab.Lab,
 		logger = a.log()
 	}
 	l, err := lab.Start(ctx, lab.Options{Host: lab.NewHost(a.getenv), DB: s.db.value, Kafka: s.kafka.value, Dir: dir, Logger: logger})
-	switch {
-	case err == nil:
-		return l, nil
-	case ctx.Err() != nil:
-		return nil, ctx.Err() // what a starting server said to that helps nobody
+	if err != nil {
+		return nil, a.labError(ctx, err)
+	}
+	return l, nil
+}
+
+// labError is why a server did not start. The end of its log goes to stderr, line by line.
+func (a *app) labError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err() // what a starting server said to that helps nobody
 	}
 	start, ok := errors.AsType[*lab.StartError](err)
 	if !ok {
-		return nil, fmt.Errorf("start the servers: %w", err)
+		return fmt.Errorf("start the servers: %w", err)
 	}
 	if log := strings.TrimSpace(start.Log); log != "" {
 		for line := range strings.SplitSeq(log, "\n") {
@@ -199,7 +204,7 @@ func (a *app) startLab(ctx context.Context, s labServers, dir string) (*lab.Lab,
 			_, _ = fmt.Fprintln(a.streams.Err, "  | "+render.Text(line))
 		}
 	}
-	return nil, fmt.Errorf("start the servers: %w", &lab.StartError{Server: start.Server, Program: start.Program, Err: start.Err})
+	return fmt.Errorf("start the servers: %w", &lab.StartError{Server: start.Server, Program: start.Program, Err: start.Err})
 }
 
 // untilSignal waits for Ctrl-C or SIGTERM, which is how a lab ends and no interruption.

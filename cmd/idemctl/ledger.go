@@ -129,12 +129,16 @@ func (a *app) record(ctx context.Context, plan any) (finish func(result string, 
 	}
 	log := runlog.New(db)
 	host, _ := os.Hostname() // an unnamed machine is recorded as such
-	id, err := log.Begin(ctx, runlog.Run{
+	run := runlog.Run{
 		Prefix: a.config.Ledger.TablePrefix, Command: a.command, Args: strings.Join(a.args, " "), Who: userName(), Host: host, Version: version(), Plan: plan,
-	})
+	}
+	id, err := log.Begin(ctx, run)
+	if errors.Is(err, runlog.ErrNoTable) && a.config.legacy() && log.Ensure(ctx) == nil {
+		id, err = log.Begin(ctx, run) // no other command makes the table beside a ledger of someone else
+	}
 	switch {
 	case errors.Is(err, runlog.ErrNoTable):
-		a.log().Warn("this run is not recorded: the run table is missing (idemctl partition create --execute makes it)")
+		a.log().Warn("this run is not recorded: the run table is missing (idemctl partition create --execute makes it beside a ledger of its own)")
 		return func(string, any) {}, nil
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", a.command, err)

@@ -19,6 +19,7 @@ func TestJudge(t *testing.T) {
 	entry := func(expires time.Duration, fp string) row {
 		return row{created: now.Add(-time.Hour), expires: now.Add(expires), fingerprint: ledger.ParseMarker(own + fp).Fingerprint}
 	}
+	timeless := row{created: now.Add(-time.Hour)} // of a ledger made by someone else
 	day := 24 * time.Hour
 	forgot := partition.Memory{Since: now.Add(-48 * time.Hour), Purged: now.Add(-2 * time.Hour)}
 	cases := []struct {
@@ -52,6 +53,8 @@ func TestJudge(t *testing.T) {
 		{name: "beyond expiry", value: own, ttl: time.Hour, rows: []row{entry(time.Hour-slack-time.Second, "")}, want: OutlivesEntry},
 		{name: "beyond expiry by less than clocks differ", value: own, ttl: time.Hour, rows: []row{entry(time.Hour-slack, "")}, want: ""},
 		{name: "beyond the expiry of one of two", value: own, ttl: time.Hour, rows: []row{entry(time.Minute, ""), entry(day, "")}, want: ""},
+		{name: "beyond an expiry that is not known", value: own, ttl: time.Hour, rows: []row{timeless}, want: ""},
+		{name: "beyond that of one, of the other not known", value: own, ttl: time.Hour, rows: []row{entry(time.Minute, ""), timeless}, want: ""},
 
 		{name: "no row, nothing forgotten", value: own, ttl: time.Hour, want: Phantom},
 		{name: "no row, for ever, nothing forgotten", value: own, ttl: -1, want: Phantom},

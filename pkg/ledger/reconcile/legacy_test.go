@@ -137,6 +137,10 @@ func (l *legacy) faults() {
 		l.has(table, "twice", biz, 20*time.Minute, 0)
 	}
 	l.marker("twice", "COMPLETED", 40*time.Minute)
+	for _, table := range []string{l.table, again} { // so long ago that no marker goes with it
+		l.has(table, "twice long ago", biz, 2*time.Hour, 30*time.Minute)
+	}
+	l.want[Twice]++
 	if l.columns.BizType != "" { // of another kind, to a byte
 		l.has(l.table, "theirs", "SHIPMENT", 2*time.Hour, 0)
 		l.has(l.table, "theirs", strings.ToLower(biz), 2*time.Hour, 0)
@@ -268,7 +272,7 @@ func TestLegacyRepair(t *testing.T) {
 				t.Errorf("%q: %q, want %q", id, got, want)
 			}
 		}
-		l.check(l.scan(r), map[Kind]int64{Twice: 1, Cold: 1})
+		l.check(l.scan(r), map[Kind]int64{Twice: 2, Cold: 1})
 		back, err := ReadUndo(path)
 		if err != nil {
 			t.Fatal(err)

@@ -142,7 +142,7 @@ func (w *legacyWalk) page(ctx context.Context, after, until any, last bool) erro
 	n := 0
 	err := w.queryLegacy(ctx, w.legacySelect(w.table.Name)+where, args, func(r *walked) error {
 		n++
-		if ledger.ValidateOrderID(r.key.OrderID) != nil || ledger.ValidateBizType(r.key.BizType) != nil {
+		if !isKey(r.key) {
 			return nil
 		}
 		i, there := at[r.key]
@@ -169,4 +169,9 @@ func (w *legacyWalk) page(ctx context.Context, after, until any, last bool) erro
 		}
 	}
 	return nil
+}
+
+// isKey reports a key that a marker can have.
+func isKey(k ledger.Key) bool {
+	return ledger.ValidateOrderID(k.OrderID) == nil && ledger.ValidateBizType(k.BizType) == nil
 }
