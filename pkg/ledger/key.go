@@ -13,7 +13,7 @@ const MaxOrderID = 128
 // ErrKey is wrapped by every complaint about a key, a biz_type or a key template.
 var ErrKey = errors.New("unusable key")
 
-var bizTypeForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,32}$`)
+var bizTypeForm = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
 // Key is a business key: which effect (BizType) of which order. Both are compared byte by byte.
 type Key struct {
@@ -31,7 +31,7 @@ func (k Key) Validate() error {
 
 // ValidateBizType checks the closed alphabet that keeps Redis keys unambiguous.
 func ValidateBizType(s string) error {
-	if !bizTypeForm.MatchString(s) {
+	if len(s) > 32 || !bizTypeForm.MatchString(s) {
 		return fmt.Errorf("%w: biz_type %q: expected 1 to 32 of A-Z a-z 0-9 _ . -", ErrKey, s)
 	}
 	return nil

@@ -18,7 +18,7 @@ const MaxState = 64
 // ErrMachine is wrapped by every complaint about the declaration of a state machine.
 var ErrMachine = errors.New("unusable state machine")
 
-var stateForm = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,62}[A-Za-z0-9_])?$`)
+var stateForm = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$`)
 
 // Transition is one arrow of a machine.
 type Transition struct {
@@ -128,7 +128,7 @@ func (m *MachineSpec) wrongNames() []string {
 	seen := map[string]bool{}
 	for _, s := range m.States {
 		switch {
-		case !stateForm.MatchString(s):
+		case len(s) > MaxState || !stateForm.MatchString(s):
 			complain("state %q: expected 1 to %d of A-Z a-z 0-9 _ . -, with a letter, a digit or _ at both ends", s, MaxState)
 		case seen[s]:
 			complain("state %s is declared twice", s)

@@ -27,8 +27,8 @@ func (c Columns) Names() []string {
 	return names
 }
 
-// columnForm is what MySQL and MariaDB take as an identifier in ASCII, at their greatest length.
-var columnForm = regexp.MustCompile(`^[A-Za-z0-9_$]{1,64}$`)
+// columnForm is what MySQL and MariaDB take as an identifier in ASCII, of up to 64 characters.
+var columnForm = regexp.MustCompile(`^[A-Za-z0-9_$]+$`)
 
 // validate refuses names that are no plain identifiers, and one name for two columns.
 func (c Columns) validate() error {
@@ -39,7 +39,7 @@ func (c Columns) validate() error {
 		if col.name == "" {
 			continue
 		}
-		if !columnForm.MatchString(col.name) {
+		if len(col.name) > 64 || !columnForm.MatchString(col.name) {
 			return fmt.Errorf("column %s: name %q: expected 1 to 64 of A-Z a-z 0-9 _ $", col.role, col.name)
 		}
 		if other, taken := used[foldName(col.name)]; taken {

@@ -9,7 +9,7 @@ import (
 // ControlTable holds the catalog, one row per table prefix.
 const ControlTable = "t_idempotent_control"
 
-var prefixForm = regexp.MustCompile(`^[A-Za-z0-9_]{1,40}$`)
+var prefixForm = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
 
 // Scheme maps months to table names, and says what the columns are called.
 type Scheme struct {
@@ -20,7 +20,7 @@ type Scheme struct {
 // NewScheme takes a table prefix: letters, digits and underscores, at most 40, so that every name made from it is an
 // identifier that needs no quoting rules of its own and stays within MySQL's 64 characters.
 func NewScheme(prefix string) (Scheme, error) {
-	if !prefixForm.MatchString(prefix) {
+	if len(prefix) > 40 || !prefixForm.MatchString(prefix) {
 		return Scheme{}, fmt.Errorf("table prefix %q: expected 1 to 40 of A-Z a-z 0-9 _", prefix)
 	}
 	return Scheme{prefix: prefix}, nil

@@ -61,7 +61,7 @@ type RestorePlan struct {
 	zone    *time.Location
 }
 
-var tableForm = regexp.MustCompile(`^[A-Za-z0-9_$]{1,64}$`)
+var tableForm = regexp.MustCompile(`^[A-Za-z0-9_$]+$`)
 
 // PlanRestore verifies the archive, every byte of it, and decides where its rows go. zone is that of the ledger's months.
 // Errors are *ArchiveError, ErrRestoreLegacy, ErrNoMonth, ErrInto, ErrOtherLedger, partition.ErrTimeZone, and those of the
@@ -152,7 +152,7 @@ func (p *RestorePlan) target(ctx context.Context, q mysqlx.Queryer, into string)
 				ErrNoMonth, into, p.Manifest.Month)
 		}
 	}
-	if !tableForm.MatchString(into) {
+	if len(into) > 64 || !tableForm.MatchString(into) {
 		return fmt.Errorf("%w: %q: expected 1 to 64 of A-Z a-z 0-9 _ $", ErrInto, into)
 	}
 	p.Target = into
