@@ -72,7 +72,7 @@ func (r *ArchiveRows) Next(n int) ([]Victim, error) {
 		}
 		v, err := r.victim(values)
 		if err != nil {
-			return nil, r.bad("line %d: %w", r.rows, err)
+			return nil, r.broken(fmt.Errorf("line %d: %w", r.rows, err))
 		}
 		victims = append(victims, v)
 	}
@@ -98,7 +98,7 @@ func (r *ArchiveRows) values() ([]lineValue, error) {
 	}
 	values, err := r.lines.decode(line)
 	if err != nil {
-		return nil, r.bad("line %d: %w", r.rows, err)
+		return nil, r.broken(fmt.Errorf("line %d: %w", r.rows, err))
 	}
 	return values, nil
 }
@@ -135,15 +135,15 @@ func (r *ArchiveRows) line() ([]byte, error) {
 	case errors.Is(err, io.EOF):
 		return nil, r.bad("the last line has no end")
 	}
-	return nil, r.broken(err)
+	return nil, r.broken(fmt.Errorf("it cannot be decompressed: %w", err))
 }
 
-// broken says why the file cannot be decompressed: that it is not the one that was written comes first.
+// broken says why the file cannot be read on: that it is not the one that was written comes first.
 func (r *ArchiveRows) broken(cause error) error {
 	if err := r.archive.verifyFile(r.ctx); err != nil {
 		return err
 	}
-	return r.bad("it cannot be decompressed: %w", cause)
+	return r.bad("%w", cause)
 }
 
 // end compares what was read with the manifest.
