@@ -71,24 +71,31 @@ func (c *Client) GroupLag(ctx context.Context, group string, topics ...string) (
 	return lags, nil
 }
 
-// committedBy asks for what a group has committed; nothing where there is no such group. A cluster in which no group has ever
-// committed makes the place for it at the first question, and has no coordinator for that long.
-func committedBy(ctx context.Context, admin *kadm.Client, group string) (kadm.OffsetResponses, error) {
-	for {
-		committed, err := admin.FetchOffsets(ctx, group)
+// committedBy asks for what a group has committed; nothing where there is no such group.
+func committedBy(ctx context.Context, admin *kadm.Client, group string) (committed kadm.OffsetResponses, err error) {
+	err = whileSettling(ctx, func() error {
+		committed, err = admin.FetchOffsets(ctx, group)
 		if err == nil {
 			err = committed.Error()
 		}
-		switch {
-		case err == nil:
-			return committed, nil
-		case errors.Is(err, kerr.GroupIDNotFound): // from Kafka 4 on
-			return nil, nil //nolint:nilnil // a group that is not there has committed nothing
-		case !kerr.IsRetriable(err):
-			return nil, err
+		if errors.Is(err, kerr.GroupIDNotFound) { // from Kafka 4 on: a group that is not there has committed nothing
+			committed, err = nil, nil
+		}
+		return err
+	})
+	return committed, err
+}
+
+// whileSettling asks again while the cluster says that asking again can help. One in which no group has ever committed makes
+// the place for it at the first question, and has no coordinator for that long.
+func whileSettling(ctx context.Context, ask func() error) error {
+	for {
+		err := ask()
+		if err == nil || !kerr.IsRetriable(err) {
+			return err
 		}
 		if perr := pause(ctx, minMetadataAge); perr != nil {
-			return nil, err
+			return err
 		}
 	}
 }

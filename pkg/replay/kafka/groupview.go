@@ -43,7 +43,7 @@ func (c *Client) ViewGroup(ctx context.Context, group string) (GroupView, error)
 			}
 			view.Committed[o.Topic][o.Partition] = o.At
 		})
-		if err := view.see(ctx, admin, group); err != nil {
+		if err := whileSettling(ctx, func() error { return view.see(ctx, admin, group) }); err != nil {
 			return fmt.Errorf("%s: %w", op, err)
 		}
 		return nil
