@@ -34,8 +34,9 @@ func (a *app) replicaLag(ctx context.Context, address string) (lagFunc, error) {
 		return nil, usageErrorf("ledger.dsn: it cannot be read; expected user@tcp(host:port)/schema")
 	}
 	parsed.Net, parsed.Addr = "tcp", address
-	// A replica that stalls is one whose lag is not known: the question ends long before anyone would look after it.
-	parsed.ReadTimeout = a.flags.connectTimeout
+	// A replica that stalls is one whose lag is not known: the question ends long before anyone would look after it, but after
+	// the first contact's own bound, which says better what happened.
+	parsed.ReadTimeout = a.flags.connectTimeout + time.Second
 	db, err := mysqlx.Open(mysqlx.Options{DSN: parsed.FormatDSN(), Password: password, ConnectTimeout: a.flags.connectTimeout, MaxOpen: 1})
 	if err != nil {
 		return nil, usageErrorf("--replica %s: %w", address, err)

@@ -25,6 +25,7 @@ const (
 	ErrBadDB             = 1049
 	ErrBadField          = 1054 // no such column
 	ErrLockNowait        = 3572 // MySQL; MariaDB says 1205
+	ErrCannotConvert     = 3854 // MySQL: bytes that are no text of the character set asked for
 )
 
 // Number returns the server's error number, or 0 for an error that no server sent.
@@ -40,6 +41,16 @@ func Number(err error) uint16 {
 func IsRetryable(err error) bool {
 	switch Number(err) {
 	case ErrLockDeadlock, ErrLockWaitTimeout, ErrCheckread:
+		return true
+	}
+	return false
+}
+
+// IsCharset reports a value that the character set of a column cannot hold: beside one other value, two, more, by itself,
+// and MySQL's own. The statement was not carried out.
+func IsCharset(err error) bool {
+	switch Number(err) {
+	case 1267, 1270, 1271, 1300, ErrCannotConvert:
 		return true
 	}
 	return false

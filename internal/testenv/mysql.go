@@ -169,17 +169,14 @@ func drop(ctx context.Context, db *sql.DB, schema string) error {
 	return nil
 }
 
-// errCannotConvert is MySQL's error for a process list in which someone's running statement holds bytes that are no text.
-const errCannotConvert = 3854
-
 // connections are those that use a schema. Other tests' statements come and go: the list is asked for again where one of
-// them made it unreadable.
+// them holds bytes that are no text, for which MySQL shows none of it.
 func connections(ctx context.Context, db *sql.DB, schema string) ([]uint64, error) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		ids, err := listConnections(ctx, db, schema)
-		if mysqlx.Number(err) != errCannotConvert {
+		if mysqlx.Number(err) != mysqlx.ErrCannotConvert {
 			return ids, err
 		}
 		select {

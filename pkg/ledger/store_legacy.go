@@ -126,16 +126,6 @@ func (s *Store) findLegacy(ctx context.Context, q mysqlx.Queryer, table, biz str
 	return append(entries, found...), err
 }
 
-// The servers' numbers for a value that the character set of a column cannot hold: beside one other value, two, more, by
-// itself, and MySQL's own.
-const (
-	errCollations2   = 1267
-	errCollations3   = 1270
-	errCollations    = 1271
-	errBadString     = 1300
-	errCannotConvert = 3854
-)
-
 // findText looks for keys as they are given. A key that its column's character set cannot hold is not in it: the server
 // refuses to look, so it is told apart from the others.
 func (s *Store) findText(ctx context.Context, q mysqlx.Queryer, table, biz string, keys []any) ([]Entry, error) {
@@ -147,9 +137,7 @@ func (s *Store) findText(ctx context.Context, q mysqlx.Queryer, table, biz strin
 		args = append(args, biz)
 	}
 	entries, err := s.queryLegacy(ctx, q, table, biz, query, args...)
-	switch mysqlx.Number(err) {
-	case errCollations2, errCollations3, errCollations, errBadString, errCannotConvert:
-	default:
+	if !mysqlx.IsCharset(err) {
 		return entries, err
 	}
 	if len(keys) == 1 {

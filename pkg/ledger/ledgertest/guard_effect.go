@@ -209,18 +209,14 @@ func (w *Workbench) awaitLockWaits(n int, done chan<- struct{}) {
 // LockWaitsAge is how far apart LockWaits must be asked: InnoDB renews what it shows only when nobody has looked for 0.1 s.
 const LockWaitsAge = 150 * time.Millisecond
 
-// errCannotConvert is MySQL's number for a list of connections that cannot be shown, since one of them, of whatever schema,
-// runs a statement with bytes in it that are no text.
-const errCannotConvert = 3854
-
-// LockWaits counts the transactions of the bench's schema that wait for a row lock. It is 0 when the server cannot say: ask
-// again.
+// LockWaits counts the transactions of the bench's schema that wait for a row lock. It is 0 when the server cannot say, since
+// a statement of someone else holds bytes that are no text: ask again.
 func (w *Workbench) LockWaits() int {
 	var waiting int
 	err := w.Schema.DB.QueryRowContext(w.T.Context(), `SELECT COUNT(*) FROM information_schema.innodb_trx t
 		JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id
 		WHERE t.trx_state = 'LOCK WAIT' AND p.db = DATABASE()`).Scan(&waiting)
-	if err != nil && mysqlx.Number(err) != errCannotConvert {
+	if err != nil && mysqlx.Number(err) != mysqlx.ErrCannotConvert {
 		w.T.Error(err)
 	}
 	return waiting

@@ -132,16 +132,6 @@ func (b *books) pageLegacy(ctx context.Context, table, biz string, keys []ledger
 	return nil
 }
 
-// The servers' numbers for a value that the character set of a column cannot hold: beside one other value, two, more, by
-// itself, and MySQL's own.
-const (
-	errCollations2   = 1267
-	errCollations3   = 1270
-	errCollations    = 1271
-	errBadString     = 1300
-	errCannotConvert = 3854
-)
-
 // findText looks for keys. A key that its column's character set cannot hold is not in it: the server refuses to look, so it
 // is told apart from the others.
 func (b *books) findText(ctx context.Context, table, biz string, ids []any, take func(*walked) error) error {
@@ -161,9 +151,7 @@ func (b *books) findText(ctx context.Context, table, biz string, ids []any, take
 		}
 		return take(w)
 	})
-	switch mysqlx.Number(err) {
-	case errCollations2, errCollations3, errCollations, errBadString, errCannotConvert:
-	default:
+	if !mysqlx.IsCharset(err) {
 		return err
 	}
 	if len(ids) == 1 {
