@@ -9,9 +9,6 @@ import (
 	"github.com/idemctl/idemctl/pkg/partition"
 )
 
-// monthsLock is the purpose of the lock that partition.LockMonths takes.
-const monthsLock = "months"
-
 // checkLeftover looks for tables that a purge has renamed and not dropped or put back (hazard G25).
 func checkLeftover(ctx context.Context, f *Facts) (Result, error) {
 	if f.Scheme.Legacy() {
@@ -36,7 +33,7 @@ func checkLeftover(ctx context.Context, f *Facts) (Result, error) {
 	}
 	var busy bool
 	// The lock that create, purge and restore share: while someone has it, this is work going on.
-	if err := f.DB.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?) IS NOT NULL", mysqlx.LockName(monthsLock, schema, f.Scheme.Prefix())).Scan(&busy); err != nil {
+	if err := f.DB.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?) IS NOT NULL", f.Scheme.LockName(schema)).Scan(&busy); err != nil {
 		return Result{}, fmt.Errorf("ask for the lock of the months: %w", err)
 	}
 	if busy {

@@ -79,7 +79,7 @@ func (s *Store) verifyTables(ctx context.Context, names []string) (map[string]bo
 	}
 	found := make(map[string]bool, len(names))
 	for _, name := range names {
-		_, err := s.queryLegacy(ctx, s.read, name, "", s.legacySelect(name)+" LIMIT 0")
+		_, err := s.queryLegacy(ctx, s.read, name, "", s.scheme.Columns().Select(name)+" LIMIT 0")
 		switch mysqlx.Number(err) {
 		case mysqlx.ErrNoSuchTable:
 			continue
@@ -92,15 +92,6 @@ func (s *Store) verifyTables(ctx context.Context, names []string) (map[string]bo
 		found[name] = true
 	}
 	return found, nil
-}
-
-// legacySelect reads the columns of the map, in the order in which scanLegacy scans them.
-func (s *Store) legacySelect(table string) string {
-	quoted := s.scheme.Columns().Names()
-	for i, name := range quoted {
-		quoted[i] = mysqlx.Quote(name)
-	}
-	return "SELECT " + strings.Join(quoted, ", ") + " FROM " + mysqlx.Quote(table)
 }
 
 // findLegacy is find for the tables of someone else. A key goes to the server as text, to be compared in the character set of
@@ -130,7 +121,7 @@ func (s *Store) findLegacy(ctx context.Context, q mysqlx.Queryer, table, biz str
 // refuses to look, so it is told apart from the others.
 func (s *Store) findText(ctx context.Context, q mysqlx.Queryer, table, biz string, keys []any) ([]Entry, error) {
 	c := s.scheme.Columns()
-	query := s.legacySelect(table) + " WHERE " + mysqlx.Quote(c.OrderID) + " IN (?" + strings.Repeat(",?", len(keys)-1) + ")"
+	query := s.scheme.Columns().Select(table) + " WHERE " + mysqlx.Quote(c.OrderID) + " IN (?" + strings.Repeat(",?", len(keys)-1) + ")"
 	args := slices.Clone(keys)
 	if c.BizType != "" {
 		query += " AND " + mysqlx.Quote(c.BizType) + " = ?"

@@ -243,7 +243,7 @@ func (m *Manager) locked(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	var held bool
-	if err := m.db.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?) IS NOT NULL", mysqlx.LockName(lockPurpose, schema, m.scheme.prefix)).Scan(&held); err != nil {
+	if err := m.db.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?) IS NOT NULL", m.scheme.LockName(schema)).Scan(&held); err != nil {
 		return false, fmt.Errorf("look for a run: %w", err)
 	}
 	return held, nil

@@ -3,6 +3,9 @@ package partition
 import (
 	"fmt"
 	"regexp"
+	"strings"
+
+	"github.com/idemctl/idemctl/internal/mysqlx"
 )
 
 // Columns are the names of the columns that a purge or a look-up needs. BizType and ExpireAt may be empty in a ledger made
@@ -48,4 +51,13 @@ func (c Columns) validate() error {
 		used[foldName(col.name)] = col.role
 	}
 	return nil
+}
+
+// Select reads the columns of the map from a table, in the order of Names. A condition may follow it.
+func (c Columns) Select(table string) string {
+	quoted := c.Names()
+	for i, name := range quoted {
+		quoted[i] = mysqlx.Quote(name)
+	}
+	return "SELECT " + strings.Join(quoted, ", ") + " FROM " + mysqlx.Quote(table)
 }

@@ -26,5 +26,8 @@ func LockMonths(ctx context.Context, db *sql.DB, s Scheme) (*mysqlx.Lock, error)
 	if err != nil {
 		return nil, err
 	}
-	return mysqlx.Acquire(ctx, db, mysqlx.LockName(lockPurpose, schema, s.prefix), 0)
+	return mysqlx.Acquire(ctx, db, s.LockName(schema), 0)
 }
+
+// LockName is the server's name of the lock that LockMonths takes, for those who look who holds it.
+func (s Scheme) LockName(schema string) string { return mysqlx.LockName(lockPurpose, schema, s.prefix) }

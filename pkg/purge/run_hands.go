@@ -90,7 +90,7 @@ func (w *worker) takeLanes(ctx context.Context, names []string) error {
 // hand opens a connection that holds one lane. Before each step it looks whether it still does, and whether the run's own
 // connection still holds the ledger's lock.
 func (r *runner) hand(ctx context.Context, m *month, lane int) (*worker, error) {
-	name, ledger := r.laneLock(m, lane), mysqlx.LockName(lockPurpose, r.schema, r.plan.Prefix)
+	name, ledger := r.laneLock(m, lane), r.plan.scheme.LockName(r.schema)
 	lock, err := mysqlx.Acquire(ctx, r.db, name, 0)
 	if errors.Is(err, mysqlx.ErrLockHeld) {
 		return nil, busy()
@@ -115,9 +115,6 @@ func (r *runner) hand(ctx context.Context, m *month, lane int) (*worker, error) 
 	}
 	return h, nil
 }
-
-// lockPurpose is that of the lock which partition.LockMonths takes.
-const lockPurpose = "months"
 
 func anys(names []string) []any {
 	out := make([]any, len(names))

@@ -61,7 +61,7 @@ func (b *books) legacyCatalog(ctx context.Context) (partition.Catalog, error) {
 // fits reports whether a table is there. It returns ledger.ErrColumnMap for one that has not the columns of the map, or
 // whose times are no times.
 func (b *books) fits(ctx context.Context, table string) (bool, error) {
-	rows, err := b.db.QueryContext(ctx, b.legacySelect(table)+" LIMIT 0")
+	rows, err := b.db.QueryContext(ctx, b.scheme.Columns().Select(table)+" LIMIT 0")
 	switch mysqlx.Number(err) {
 	case mysqlx.ErrNoSuchTable:
 		return false, nil
@@ -93,15 +93,6 @@ func (b *books) fits(ctx context.Context, table string) (bool, error) {
 // told reports whether the ledger says of its rows whose they are: by a column, or because it has one biz_type only.
 func (b *books) told() bool {
 	return !b.scheme.Legacy() || b.scheme.Columns().BizType != "" || b.onlyBiz != ""
-}
-
-// legacySelect reads the columns of the map, in the order in which scanLegacy scans them.
-func (b *books) legacySelect(table string) string {
-	quoted := b.scheme.Columns().Names()
-	for i, name := range quoted {
-		quoted[i] = mysqlx.Quote(name)
-	}
-	return "SELECT " + strings.Join(quoted, ", ") + " FROM " + mysqlx.Quote(table)
 }
 
 // pageLegacy is page for a table of someone else. Keys that are no text can only be in a column of bytes. They go apart:
@@ -139,7 +130,7 @@ func (b *books) findText(ctx context.Context, table, biz string, ids []any, take
 		return nil
 	}
 	c := b.scheme.Columns()
-	query := b.legacySelect(table) + " WHERE " + mysqlx.Quote(c.OrderID) + " IN (?" + strings.Repeat(",?", len(ids)-1) + ")"
+	query := b.scheme.Columns().Select(table) + " WHERE " + mysqlx.Quote(c.OrderID) + " IN (?" + strings.Repeat(",?", len(ids)-1) + ")"
 	args := slices.Clone(ids)
 	if c.BizType != "" {
 		query += " AND " + mysqlx.Quote(c.BizType) + " = ?"
@@ -164,7 +155,7 @@ func (b *books) findText(ctx context.Context, table, biz string, ids []any, take
 	return b.findText(ctx, table, biz, ids[half:], take)
 }
 
-// queryLegacy calls take with each row of a query by legacySelect. take keeps nothing of it but its key.
+// queryLegacy calls take with each row of a query by Columns.Select. take keeps nothing of it but its key.
 func (b *books) queryLegacy(ctx context.Context, query string, args []any, take func(*walked) error) error {
 	rows, err := b.db.QueryContext(ctx, b.server.Limited(query, b.limit), args...)
 	if err != nil {

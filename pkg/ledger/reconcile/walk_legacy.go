@@ -140,7 +140,7 @@ func (w *legacyWalk) page(ctx context.Context, after, until any, last bool) erro
 	var page []walked
 	at := map[ledger.Key]int{}
 	n := 0
-	err := w.queryLegacy(ctx, w.legacySelect(w.table.Name)+where, args, func(r *walked) error {
+	err := w.queryLegacy(ctx, w.scheme.Columns().Select(w.table.Name)+where, args, func(r *walked) error {
 		n++
 		if !isKey(r.key) {
 			return nil
